@@ -1,0 +1,90 @@
+// Every limit of the platform by name and unit, and how limits relate. Enforced before anything acts [T11].
+const kib = 1024;
+const mib = 1024 * kib;
+
+export const limits = Object.freeze({
+  /** Characters of a caller's id. */
+  idCharacters: 256,
+  /** Characters of a step name or an effect kind. */
+  nameCharacters: 256,
+  /** Bytes of a request body, over HTTP and queue alike. */
+  requestBodyBytes: mib,
+  /** Bytes of an effect's answer and of any stored value. */
+  effectAnswerBytes: 4 * mib,
+  /** Bytes of one stored value in its canonical form, tags included. */
+  payloadBytesMax: 5 * mib,
+  /** Bytes of a value kept beside its record; larger ones go to parts. */
+  inlinePayloadBytes: 2 * kib,
+  /** Bytes of one stored part. */
+  partBytes: 380 * kib,
+  /** Bytes of one stored item, as the table counts them. */
+  itemBytes: 409_600,
+  /** Bytes of records in one journal position. */
+  batchBytes: 300 * kib,
+  /** Bytes of a record body without its payload. */
+  recordBodyBytes: 16 * kib,
+  transactionItems: 100,
+  transactionBytes: 4 * mib,
+  /** Bytes of checkpoint segments before a snapshot is taken. */
+  checkpointTailBytes: 3 * kib,
+  /** Bytes of a thread's whole folded state. */
+  checkpointBytesMax: 256 * kib,
+  /** Nesting of a stored value. */
+  valueDepth: 256,
+  planSteps: 100,
+  planParallel: 64,
+  /** Steps of one turn of a code agent. */
+  stepsPerTurnMax: 10_000,
+  /** Announced attempts of one turn. */
+  effectsPerTurnMax: 20_000,
+  /** Bytes of one note. */
+  noteBytes: 4 * kib,
+  /** Bytes of an error text that is kept. */
+  errorTextBytes: 2 * kib,
+  leaseMs: 30_000,
+  leaseMinMs: 2_000,
+  turnTimeoutMs: 60_000,
+  drainMs: 10_000,
+  effectTimeoutMs: 30_000,
+  effectTimeoutMaxMs: 900_000,
+  retryAttempts: 3,
+  retryAttemptsMax: 1_000,
+  retryInitialMs: 100,
+  retryMultiplier: 2,
+  retryMaxMs: 10_000,
+  /** Longest wait a peer may name before the next attempt. */
+  retryAdviceMaxMs: 60_000,
+  /** A synchronous call waits this long before it answers 202. */
+  syncWaitMs: 25_000,
+  syncWaitMaxMs: 25_000,
+  /** A stop request is looked for at a boundary when the last look is this old. */
+  stopLookMs: 1_000,
+  /** Messages of one delivery to a consumer. */
+  inboxBatch: 10,
+  /** Deliveries of one message before it is parked. */
+  inboxTriesMax: 20,
+  /** Passes a takeover is tried with before the turn is left to the next sweep. */
+  beginRoundsMax: 16,
+  sweepPeriodMs: 1_000,
+  /** Age of an unsent outbox entry before the sweeper sends it. */
+  unsentMs: 2_000,
+  sweepPageRows: 100,
+  workShards: 16,
+  journalPageRecords: 1_000,
+  /** Messages one send call takes. */
+  queueBatch: 10,
+  /** Queue messages are deduplicated by id for this long. */
+  queueDedupMs: 300_000,
+  waitsPerTransaction: 40,
+} as const);
+
+function holds(condition: boolean, relation: string): void {
+  if (!condition) throw new Error(`limits: ${relation}`);
+}
+
+holds(limits.partBytes + kib < limits.itemBytes, 'a part with its key fits an item');
+holds(limits.batchBytes + 64 * kib < limits.itemBytes, 'a position with its key fits an item');
+holds(limits.leaseMs >= limits.leaseMinMs, 'the default lease is legal');
+holds(limits.effectTimeoutMs <= limits.turnTimeoutMs, 'an effect may use its whole timeout in a turn');
+holds(limits.payloadBytesMax >= limits.effectAnswerBytes, 'every legal answer can be stored');
+holds(limits.retryInitialMs <= limits.retryMaxMs, 'the first wait is at most the longest');

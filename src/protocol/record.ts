@@ -1,0 +1,109 @@
+// Journal records: their kinds and what each carries. record-codec.ts turns them into stored bytes.
+//
+// Payloads (arguments, outputs, error texts, inputs) travel sealed beside a record, never in its body.
+import type { Disposition, Recovery } from './effect-decision.ts';
+import type { Phase } from './keys.ts';
+
+/** The stored form of one record: hashed exactly as it stands here (CH-1). */
+export interface StoredRecord {
+  readonly body: string;
+  readonly sealed?: Uint8Array;
+  readonly hash: string;
+}
+
+/** Where an effect stands in its turn. `ordinal` counts dispatches of one (step, phase). */
+export interface Site {
+  readonly step: string;
+  readonly phase: Phase;
+  readonly ordinal: number;
+}
+
+/** Integer figures an attempt is billed with; all saturating and never negative (BU-4). */
+export interface Spend {
+  readonly tokens: number;
+  readonly minorUnits: number;
+}
+
+/** Where a payload lives: sealed beside the body, or in parts named by digest. */
+export type PayloadPlace =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'beside' }
+  | { readonly kind: 'parts'; readonly digest: string; readonly count: number; readonly bytes: number }
+  /** Landed output over the limit: only its digest and size are kept (decision 22). */
+  | { readonly kind: 'lost'; readonly digest: string; readonly bytes: number };
+
+interface Common {
+  readonly seq: number;
+  readonly at: number;
+  readonly epoch: number;
+  readonly payload: PayloadPlace;
+}
+
+/** The kinds of page 01, 0.2, and the members each one carries in the clear. */
+export type RecordFacts =
+  | {
+      readonly kind: 'RunAdmitted';
+      readonly turn: string;
+      readonly agent: string;
+      readonly payloadDigest: string;
+      readonly authority: string;
+      readonly presentation: string;
+      readonly schema: number;
+      readonly canonical: number;
+      readonly revision: number;
+      readonly scope: string;
+      readonly generation: number;
+    }
+  | { readonly kind: 'PlanFrozen'; readonly digest: string }
+  | { readonly kind: 'StepStarted'; readonly step: string }
+  | { readonly kind: 'StepFinished'; readonly step: string; readonly outcome: StepOutcome }
+  | EffectStarted
+  | {
+      readonly kind: 'EffectDone';
+      readonly site: Site;
+      readonly key: string;
+      readonly spend: Spend;
+    }
+  | {
+      readonly kind: 'EffectFailed';
+      readonly site: Site;
+      readonly key: string;
+      readonly disposition: Disposition;
+      readonly permanent: boolean;
+      readonly code: string;
+      readonly spend: Spend;
+    }
+  | {
+      readonly kind: 'EffectReconciled';
+      readonly site: Site;
+      readonly key: string;
+      readonly disposition: Disposition;
+      readonly spend: Spend;
+      readonly assertedBy?: string;
+    }
+  | { readonly kind: 'Note'; readonly step: string; readonly author: NoteAuthor }
+  | {
+      readonly kind: 'RunConcluded';
+      readonly outcome: string;
+      readonly code?: string;
+      readonly chainHead: string;
+    };
+
+export type StepOutcome = 'ok' | 'failed' | 'quarantined';
+/** `system` notes are the runtime's own (a takeover by the sweeper); they are no part of a replay. */
+export type NoteAuthor = 'agent' | 'system';
+
+export interface EffectStarted {
+  readonly kind: 'EffectStarted';
+  readonly site: Site;
+  readonly key: string;
+  readonly effect: string;
+  readonly attempt: number;
+  readonly backoffMs: number;
+  readonly mutates: boolean;
+  readonly recovery: Recovery;
+}
+
+export type RecordBody = Common & RecordFacts;
+export type RecordKind = RecordFacts['kind'];
+export type RecordOf<K extends RecordKind> = Extract<RecordBody, { kind: K }>;

@@ -1,0 +1,61 @@
+// An agent as the runtime runs it: a named, versioned function over a turn, with its fingerprint.
+//   K-63/K-64, decision 15: only the authority half refuses; presentation drift is recorded.
+import { digestOf } from '../protocol/canonical.ts';
+import type { AgentName } from '../protocol/ids.ts';
+import { agentName } from '../protocol/ids.ts';
+import type { TurnContext } from './turn-context.ts';
+
+export interface AgentDefinition {
+  readonly name: AgentName;
+  /** Digest of what the agent may do: declared facts of capabilities, schemas, effects, policies. */
+  readonly authority: string;
+  /** Digest of wording and models; drift is recorded, never refused. */
+  readonly presentation: string;
+  /** Authority digests of earlier versions whose threads this one may continue (K-64). */
+  readonly accepts: ReadonlySet<string>;
+  /** Checkpoint schema revision; a thread with a newer one is held (decision 19). */
+  readonly schema: number;
+  /** Single-step migrations by the revision they start from; pure, persisted by the next commit (B-66). */
+  readonly migrations: ReadonlyMap<number, (state: Readonly<Record<string, unknown>>) => Record<string, unknown>>;
+  readonly onQuarantine: 'continue' | 'block';
+  /** Checks the input before anything is written; throws TurnstoneError `invalid_input` or `invalid_plan` naming the path. */
+  parseInput(input: unknown): unknown;
+  /** True when the turn's journal starts with the frozen plan (the plan agent). */
+  readonly frozenPlan: boolean;
+  run(context: TurnContext, input: unknown): Promise<unknown>;
+}
+
+export interface AgentOptions {
+  readonly name: string;
+  /** Bumped when behaviour changes; part of the authority half. Default 1. */
+  readonly version?: number;
+  /** Whatever else the authority covers: effect kinds, schemas, policies. JSON-like. */
+  readonly authority?: unknown;
+  readonly presentation?: unknown;
+  readonly accepts?: readonly string[];
+  readonly schema?: number;
+  readonly migrations?: Readonly<Record<number, (state: Readonly<Record<string, unknown>>) => Record<string, unknown>>>;
+  /** Default `continue` (decision 26). */
+  readonly onQuarantine?: 'continue' | 'block';
+  readonly parseInput?: (input: unknown) => unknown;
+  readonly frozenPlan?: boolean;
+  readonly run: (context: TurnContext, input: unknown) => Promise<unknown>;
+}
+
+/** Defines an agent once; throws `invalid_request` for a bad name and `invalid_agent` for a gap in the migrations. */
+export function defineTurnAgent(options: AgentOptions): AgentDefinition {
+  const name = agentName('agent', options.name);
+  const version = options.version ?? 1;
+  return {
+    name,
+    authority: digestOf({ name, version, authority: options.authority ?? null }),
+    presentation: digestOf({ presentation: options.presentation ?? null }),
+    accepts: new Set(options.accepts ?? []),
+    schema: options.schema ?? 1,
+    migrations: new Map(Object.entries(options.migrations ?? {}).map(([from, step]) => [Number(from), step])),
+    onQuarantine: options.onQuarantine ?? 'continue',
+    parseInput: options.parseInput ?? ((input) => input),
+    frozenPlan: options.frozenPlan ?? false,
+    run: options.run,
+  };
+}

@@ -1,0 +1,279 @@
+// How a pass that ended becomes a conclusion: the verdict, the last batch and the one transaction.
+//   T1   checkpoint, projection, outbox entry and last records go in one transaction or not at all.
+//   T2   the conclusion is the last record; a lost acknowledgement is settled by its position's token.
+//   Decision 6, 24  no success over an open doubt; a failed turn concludes and changes no checkpoint.
+import { tallyOf } from '../protocol/budget.ts';
+import { encode } from '../protocol/canonical.ts';
+import { base64url, hashParts } from '../protocol/digest.ts';
+import { doubtsOf } from '../protocol/doubt.ts';
+import { AgentError, describeError, TurnstoneError } from '../protocol/errors.ts';
+import type { EpochMs } from '../protocol/ids.ts';
+import type { RecordBody } from '../protocol/record.ts';
+import type { Conclusion } from '../protocol/turn-status.ts';
+import type { Checkpoint, Concluded, Head, Hold, OutboxEntry } from '../ports/store.ts';
+import type { Keyring } from './keyring.ts';
+import { noPayload, payloadOf } from './journal-writer.ts';
+import type { JournalWriter } from './journal-writer.ts';
+import { sealContext, sealText } from './payloads.ts';
+import { describeSite } from './pass.ts';
+import type { Pass, PassEnd } from './pass.ts';
+import type { Divergence } from './resume-point.ts';
+import { nextCheckpoint } from './thread-state.ts';
+import { EffectError } from './turn-context.ts';
+import type { TurnError, TurnView } from './turn-view.ts';
+
+/** How a pass is judged before anything is written. */
+export interface Verdict {
+  readonly status: Conclusion;
+  readonly result?: unknown;
+  readonly error?: TurnError;
+}
+
+/** Judges the end of a pass against its journal (severity CC-2, decision 6). */
+export function verdictOf(end: Exclude<PassEnd, { kind: 'ended' | 'parked' | 'broken' | 'undecidable' }>, bodies: Iterable<RecordBody>): Verdict {
+  if (end.kind === 'diverged') return { status: 'quarantined', error: divergenceError(end.divergence) };
+  const doubts = doubtsOf(bodies);
+  const [doubt] = doubts;
+  if (doubt !== undefined) {
+    const why = `the outcome of ${doubt.effect} (${describeSite(doubt.site)}) is unknown`;
+    return { status: 'quarantined', error: errorAt('effect_undecided', why, doubt.site.step, doubt.key) };
+  }
+  if (end.kind === 'timeout') {
+    return { status: 'failed', error: { code: 'turn_timeout', message: 'the turn made no progress within its time limit' } };
+  }
+  if (end.kind === 'threw') {
+    const undecided = end.error instanceof EffectError && end.error.undecided;
+    return { status: undecided ? 'quarantined' : 'failed', error: errorOf(end.error) };
+  }
+  return resultVerdict(end.value);
+}
+
+function resultVerdict(value: unknown): Verdict {
+  try {
+    encode(value ?? null);
+    return { status: 'succeeded', result: value ?? null };
+  } catch (error) {
+    return { status: 'failed', error: { code: 'result_not_storable', message: describeError(error).message } };
+  }
+}
+
+function errorOf(error: unknown): TurnError {
+  const { message } = describeError(error);
+  if (error instanceof EffectError) return errorAt(error.code, message, error.step, error.effectKey);
+  const step = stepOf(error);
+  if (error instanceof AgentError || error instanceof TurnstoneError) {
+    return errorAt(error.code, message, step);
+  }
+  return errorAt('agent_failed', message, step);
+}
+
+function stepOf(error: unknown): string {
+  if (typeof error !== 'object' || error === null || !('step' in error)) return '';
+  return typeof error.step === 'string' ? error.step : '';
+}
+
+function errorAt(code: string, message: string, step: string, effectKey?: string): TurnError {
+  return {
+    code,
+    message,
+    ...(step === '' ? {} : { step }),
+    ...(effectKey === undefined ? {} : { effectKey }),
+  };
+}
+
+function divergenceError(divergence: Divergence): TurnError {
+  const { site, recorded, asked } = divergence;
+  const was = recorded === null ? 'nothing more' : `${recorded.kind} (${recorded.key})`;
+  const is = asked === null ? 'nothing' : `${asked.kind} (${asked.key})`;
+  const message = `${describeSite(site)}: the journal holds ${was}, the code asks for ${is}; moved: ${divergence.moved}`;
+  return errorAt('divergence', message, site.step, recorded?.key);
+}
+
+export interface Conclusive {
+  readonly pass: Pass;
+  readonly writer: JournalWriter;
+  readonly keyring: Keyring;
+  readonly verdict: Verdict;
+  readonly hold: Hold;
+  readonly seen: Head | null;
+  readonly checkpoint: Checkpoint | null;
+  readonly payloadDigest: string;
+  readonly createdAt: EpochMs;
+}
+
+/** What a conclusion came to: the view it wrote, or why it could not. */
+export type ConclusionOutcome =
+  | { readonly kind: 'concluded'; readonly turn: TurnView }
+  | { readonly kind: 'displaced' };
+
+/** Writes the conclusion. Throws `store_unavailable`; nothing is then known to be concluded. */
+export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
+  const { pass, writer, verdict, keyring } = of;
+  const { runtime, ref, sealer, agent, scope, history } = pass.setup;
+  const succeeded = verdict.status === 'succeeded';
+  const following = succeeded
+    ? await nextCheckpoint({
+        ref, keyring, scope, latest: of.checkpoint, loaded: pass.setup.state,
+        changes: pass.changes, schema: agent.schema,
+      })
+    : null;
+  const code = verdict.error === undefined ? {} : { code: verdict.error.code };
+  const chainHead = writer.head.hash;
+  writer.ride(
+    { kind: 'RunConcluded', outcome: verdict.status, ...code, chainHead },
+    verdict.error === undefined ? noPayload : payloadOf(verdict.error),
+  );
+  const batch = await writer.lastBatch();
+  if (writer.end !== null) return endOf(writer);
+  const bodies = [...history.bodies(), ...writer.added];
+  const now = runtime.clock.now();
+  const revision = following?.next.revision ?? of.seen?.revision ?? 0;
+  const turn = viewOf(of, bodies, revision, now);
+  const view = sealText(sealer, sealContext(ref, 'view', revision), encode(storedView(turn)));
+  await Promise.all(
+    [view.parts, ...(following?.parts ?? [])].flatMap((set) =>
+      set === null || set === undefined ? [] : [runtime.store.putParts(ref.tenant, set)],
+    ),
+  );
+  if (following?.snapshot != null) {
+    await runtime.store.putSnapshot(ref, following.snapshot.revision, following.snapshot.segments);
+  }
+  let cancelsSeen = writer.writer.cancelsSeen;
+  for (;;) {
+    const outcome = await runtime.store.conclude({
+      ref,
+      agent: agent.name,
+      hold: of.hold,
+      writer: { ...writer.writer, cancelsSeen },
+      batch,
+      announced: writer.announced,
+      end: {
+        status: verdict.status,
+        agent: agent.name,
+        positions: batch.index + 1,
+        head: writer.head,
+        payloadDigest: of.payloadDigest,
+        revision,
+        scope,
+        view: view.payload,
+        cancelsSeen,
+        createdAt: of.createdAt,
+        updatedAt: now,
+      },
+      checkpoint:
+        following === null
+          ? null
+          : { next: following.next, authority: agent.authority, schema: agent.schema },
+      blocks: verdict.status === 'quarantined' && agent.onQuarantine === 'block',
+      entries: succeeded ? [committedEntry(of, revision, now)] : [],
+      sequence: revision,
+      keys: scope.startsWith('s') ? rowsOf(keyring, scope) : [],
+      now,
+    });
+    const moved = cancelMoved(outcome, writer, cancelsSeen);
+    if (moved !== null) {
+      cancelsSeen = moved;
+      continue;
+    }
+    return settle(outcome, turn);
+  }
+}
+
+function rowsOf(keyring: Keyring, scope: string) {
+  const row = keyring.row(scope);
+  return row === undefined ? [] : [row];
+}
+
+/** A stop was recorded since the claim: the figure to conclude with, when the epoch is still ours. */
+function cancelMoved(outcome: Concluded, writer: JournalWriter, seen: number): number | null {
+  if (outcome.kind !== 'lost' || outcome.reason !== 'moved' || outcome.head === null) return null;
+  if (outcome.head.epoch !== writer.writer.epoch || outcome.head.cancels === seen) return null;
+  return outcome.head.cancels;
+}
+
+function settle(outcome: Concluded, turn: TurnView): ConclusionOutcome {
+  if (outcome.kind === 'done') return { kind: 'concluded', turn };
+  if (outcome.kind === 'unknown') {
+    throw new TurnstoneError('store_unavailable', 'the conclusion has no known outcome', {
+      retry: 'now',
+      cause: outcome.cause,
+    });
+  }
+  if (outcome.reason === 'key') {
+    throw new TurnstoneError('subject_erased', 'the subject of this turn was erased while it ran', {
+      retry: 'never',
+    });
+  }
+  return { kind: 'displaced' };
+}
+
+function endOf(writer: JournalWriter): ConclusionOutcome {
+  if (writer.end?.kind === 'unavailable') throw writer.end.error;
+  return { kind: 'displaced' };
+}
+
+function viewOf(of: Conclusive, bodies: readonly RecordBody[], revision: number, now: EpochMs): TurnView {
+  const { ref, agent } = of.pass.setup;
+  const { verdict } = of;
+  const { steps, effects, attempts, tokens, minorUnits } = tallyOf(bodies);
+  return {
+    thread: ref.thread,
+    turn: ref.turn,
+    agent: agent.name,
+    status: verdict.status,
+    revision,
+    ...(verdict.status === 'succeeded' ? { result: verdict.result } : {}),
+    ...(verdict.error === undefined ? {} : { error: verdict.error }),
+    waits: [],
+    undecided: undecidedOf(bodies),
+    spend: { steps, effects, attempts, tokens, minorUnits },
+    createdAt: of.createdAt,
+    updatedAt: now,
+  };
+}
+
+/** Open doubts of a journal as a person sees them; reads are no doubt for a person (QA-9). */
+export function undecidedOf(bodies: Iterable<RecordBody>): TurnView['undecided'] {
+  return doubtsOf(bodies).map((doubt) => ({
+    effectKey: doubt.key,
+    step: doubt.site.step,
+    phase: doubt.site.phase,
+    kind: doubt.effect,
+    doubt: doubt.doubt,
+    since: doubt.since as EpochMs,
+  }));
+}
+
+/** The members of a view that are sealed; the rest is in the projection's clear fields. */
+function storedView(turn: TurnView) {
+  const { result, error, waits, undecided, spend } = turn;
+  return {
+    ...(turn.status === 'succeeded' ? { result } : {}),
+    ...(error === undefined ? {} : { error }),
+    waits,
+    undecided,
+    spend,
+  };
+}
+
+/** K-68: the commit announces itself as the last outbox entry, by reference only. */
+function committedEntry(of: Conclusive, revision: number, now: EpochMs): OutboxEntry {
+  const { ref, agent } = of.pass.setup;
+  const id = base64url(hashParts('turnstone.event.1', [ref.tenant, ref.thread, ref.turn, 'turn.committed']));
+  const body = {
+    v: 1,
+    id,
+    type: 'turn.committed',
+    at: now,
+    tenant: ref.tenant,
+    threadId: ref.thread,
+    turnId: ref.turn,
+    agent: agent.name,
+    status: 'succeeded',
+    revision,
+    sequence: 1,
+    correlationId: ref.turn,
+    category: 'integration',
+  };
+  return { id, queue: 'events', body: JSON.stringify(body) };
+}

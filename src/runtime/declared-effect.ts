@@ -1,0 +1,66 @@
+// An effect's declaration, checked and completed with its defaults before anything is announced.
+import { encode } from '../protocol/canonical.ts';
+import type { RetryPolicy } from '../protocol/backoff.ts';
+import { parseRetryPolicy } from '../protocol/backoff.ts';
+import { addSpend } from '../protocol/budget.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
+import type { Recovery } from '../protocol/effect-decision.ts';
+import { recordAtOnce } from '../protocol/effect-decision.ts';
+import { parseEffectKind } from '../protocol/ids.ts';
+import { limits } from '../protocol/limits.ts';
+import type { Spend } from '../protocol/record.ts';
+import type { Effect, EffectCall, ProbeAnswer } from './turn-context.ts';
+
+export interface DeclaredEffect {
+  readonly kind: string;
+  readonly argsText: string;
+  readonly mutates: boolean;
+  readonly recovery: Recovery;
+  readonly retry: RetryPolicy;
+  readonly timeoutMs: number;
+  readonly cost: Spend;
+  /** Its outcome is written at once, not with the next write (ruling 3). */
+  readonly atOnce: boolean;
+  perform(call: EffectCall): Promise<unknown>;
+  readonly probe: ((call: EffectCall) => Promise<ProbeAnswer>) | null;
+}
+
+const recoveries: readonly string[] = ['retry', 'idempotent', 'reconcile', 'operator'];
+
+/** Completes a declaration; throws `invalid_effect` naming the field or CodecError for the arguments. */
+export function declareEffect(effect: Effect<unknown>): DeclaredEffect {
+  const kind = parseEffectKind('effect.kind', effect.kind);
+  const argsText = encode(effect.args);
+  if (argsText.length > limits.payloadBytesMax) {
+    throw refused('args', `at most ${limits.payloadBytesMax} bytes`, `${argsText.length} bytes`);
+  }
+  const mutates = effect.mutates ?? true;
+  const recovery = effect.recovery ?? (mutates ? 'operator' : 'retry');
+  if (!recoveries.includes(recovery)) throw refused('recovery', recoveries.join(', '), String(recovery));
+  if (typeof effect.perform !== 'function') throw refused('perform', 'a function', typeof effect.perform);
+  const timeoutMs = effect.timeoutMs ?? limits.effectTimeoutMs;
+  if (!Number.isSafeInteger(timeoutMs) || timeoutMs < 1) {
+    throw refused('timeoutMs', 'a positive integer', String(timeoutMs));
+  }
+  const probe = effect.probe;
+  const declaredCost = effect.cost !== undefined;
+  return {
+    kind,
+    argsText,
+    mutates,
+    recovery,
+    retry: parseRetryPolicy(effect.retry ?? {}),
+    timeoutMs,
+    cost: addSpend({ tokens: 0, minorUnits: 0 }, effect.cost ?? {}),
+    atOnce: recordAtOnce({ mutates, recovery, declaredCost }),
+    perform: (call) => effect.perform(call),
+    probe: probe === undefined ? null : (call) => probe.call(effect, call),
+  };
+}
+
+function refused(field: string, expected: string, got: string): TurnstoneError {
+  return new TurnstoneError('invalid_effect', `effect.${field}: expected ${expected}, got ${got}`, {
+    retry: 'never',
+    details: { field: `effect.${field}`, expected, got },
+  });
+}

@@ -1,0 +1,19 @@
+// One dispatch of an effect and everything its attempts share.
+import type { Site } from '../protocol/record.ts';
+import type { DeclaredEffect } from './declared-effect.ts';
+import type { Pass } from './pass.ts';
+import type { EffectError } from './turn-context.ts';
+
+/** A dispatch with everything its attempts share. */
+export interface Dispatch {
+  readonly pass: Pass;
+  readonly site: Site;
+  readonly declared: DeclaredEffect;
+  readonly idempotencyKey: string;
+  readonly settle: Settle;
+}
+
+interface Settle {
+  resolve(value: unknown): void;
+  reject(error: EffectError): void;
+}

@@ -1,0 +1,144 @@
+// Driving a turn on without its caller: an inbox message, a due wake, a stranded lease.
+//   Ruling 12  whatever has an acceptance or a journal goes on by itself; a busy thread waits its turn.
+//   T3  messages of a thread come in order; a failed one holds back those behind it, others go on.
+import { describeError, TurnstoneError } from '../protocol/errors.ts';
+import { limits } from '../protocol/limits.ts';
+import type { Acceptance, Begun, TurnRef } from '../ports/store.ts';
+import type { Handled } from '../ports/queue.ts';
+import { admissionOf } from './known-turn.ts';
+import { parseInboxBody } from './inbox-message.ts';
+import { keyringOf } from './keyring.ts';
+import { openPayload, sealContext } from './payloads.ts';
+import type { Runtime } from './runtime.ts';
+import { admissionFrom } from './turn-request.ts';
+import type { HostBounds, TurnRequest } from './turn-request.ts';
+import type { TurnAnswer } from './turn-view.ts';
+import { driveOpen, withTurn } from './with-turn.ts';
+
+/** Gives a turn one pass if it wants one. Throws for infrastructure failures. */
+export async function drive(runtime: Runtime, ref: TurnRef, host: HostBounds): Promise<Handled> {
+  for (let round = 0; round < limits.beginRoundsMax; round += 1) {
+    const begun = await runtime.store.begin(ref, null);
+    const open = begun.head?.open ?? null;
+    const left = open === null ? 0 : open.leaseUntil - runtime.clock.now();
+    if (open !== null && left > 0) {
+      return { kind: 'later', afterMs: left, reason: `turn ${open.turn} holds the thread` };
+    }
+    if (open !== null) {
+      if (!runtime.agents.has(open.agent)) {
+        return { kind: 'later', afterMs: runtime.settings.leaseMs, reason: `no agent "${open.agent}" here` };
+      }
+      const outcome = await driveOpen(runtime, { ...ref, turn: open.turn }, host);
+      if (outcome.kind === 'answer' && open.turn === ref.turn) return handled(outcome.answer);
+      continue;
+    }
+    const accepted = begun.work?.accepted ?? null;
+    if (accepted === null) return { kind: 'done' };
+    const request = await requestOf(runtime, ref, begun, accepted, host);
+    if (request === null) {
+      return { kind: 'later', afterMs: runtime.settings.leaseMs, reason: `no agent "${accepted.agent}" here` };
+    }
+    return handled(await withTurn(runtime, request));
+  }
+  return { kind: 'later', afterMs: 1_000, reason: 'the thread changed under every attempt to begin' };
+}
+
+function handled(answer: TurnAnswer): Handled {
+  if (answer.kind !== 'busy') return { kind: 'done' };
+  return { kind: 'later', afterMs: answer.retryAfterMs, reason: `turn ${answer.holder} holds the thread` };
+}
+
+async function requestOf(
+  runtime: Runtime,
+  ref: TurnRef,
+  begun: Begun,
+  accepted: Acceptance,
+  host: HostBounds,
+): Promise<TurnRequest | null> {
+  const agent = runtime.agents.get(accepted.agent);
+  if (agent === undefined) return null;
+  const keyring = keyringOf(runtime, ref, begun);
+  const sealer = await keyring.reader(accepted.scope);
+  if (sealer === null || sealer.generation !== accepted.generation) {
+    throw new TurnstoneError('subject_erased', `the subject of turn "${ref.turn}" was erased before it ran`, {
+      retry: 'never',
+      details: { turnId: ref.turn },
+    });
+  }
+  const opened = await openPayload(runtime.store, sealer, sealContext(ref, 'accept', 0), accepted.payload);
+  const { subject, budget, actor, input } = admissionFrom(opened);
+  return { ref, agent, input: agent.parseInput(input), subject, budget, actor, ...host };
+}
+
+export interface InboxMessage {
+  readonly id: string;
+  readonly body: string;
+  /** Deliveries of this message so far, this one included. */
+  readonly receives: number;
+}
+
+/** Handles a batch: messages of one thread in order, threads side by side, one outcome a message (F25). */
+export async function handleInboxBatch(
+  runtime: Runtime,
+  messages: readonly InboxMessage[],
+  host: HostBounds,
+): Promise<ReadonlyMap<string, Handled>> {
+  const outcomes = new Map<string, Handled>();
+  const groups = new Map<string, { message: InboxMessage; ref: TurnRef }[]>();
+  for (const message of messages) {
+    try {
+      const ref = parseInboxBody(message.body);
+      const group = `${ref.tenant}\n${ref.thread}`;
+      groups.set(group, [...(groups.get(group) ?? []), { message, ref }]);
+    } catch (error) {
+      outcomes.set(message.id, { kind: 'failed', reason: describeError(error).message });
+    }
+  }
+  await Promise.all([...groups.values()].map((group) => handleGroup(runtime, group, host, outcomes)));
+  return outcomes;
+}
+
+async function handleGroup(
+  runtime: Runtime,
+  group: readonly { message: InboxMessage; ref: TurnRef }[],
+  host: HostBounds,
+  outcomes: Map<string, Handled>,
+): Promise<void> {
+  let stopped: Handled | null = null;
+  for (const { message, ref } of group) {
+    const outcome: Handled = stopped ?? (await handleOne(runtime, message, ref, host));
+    outcomes.set(message.id, outcome);
+    if (outcome.kind !== 'done') stopped = outcome;
+  }
+}
+
+/** One message; a failure that would recur parks the turn after a bounded number of tries (F27). */
+async function handleOne(
+  runtime: Runtime,
+  message: InboxMessage,
+  ref: TurnRef,
+  host: HostBounds,
+): Promise<Handled> {
+  try {
+    return await drive(runtime, ref, host);
+  } catch (error) {
+    const { message: reason } = describeError(error);
+    runtime.telemetry.emit('inbox.failed', { turnId: ref.turn, threadId: ref.thread, receives: message.receives });
+    const final = error instanceof TurnstoneError && error.retry === 'never';
+    if (!final && message.receives < limits.inboxTriesMax) return { kind: 'failed', reason };
+    if (error instanceof TurnstoneError && error.code === 'schema_from_future') {
+      return { kind: 'later', afterMs: runtime.settings.leaseMs, reason };
+    }
+    await runtime.store.noteTry(
+      ref,
+      { parkedReason: reason, tries: message.receives, wakeAt: null },
+      runtime.clock.now(),
+    );
+    return { kind: 'done' };
+  }
+}
+
+/** Names the agent a stored journal belongs to; null when the turn never wrote. */
+export function agentOfJournal(begun: Begun): string | null {
+  return begun.first === null ? null : admissionOf(begun.first).agent;
+}

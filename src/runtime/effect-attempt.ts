@@ -1,0 +1,186 @@
+// One call of `perform` or `probe`, bounded by its timeout, and what its ending means.
+//   Page 01, 1.2: only the port that can prove "nothing happened" may say so; anything else is in doubt.
+//   Decision 22: a landed output is never lost for its size; over the limit its digest is kept.
+import { encode } from '../protocol/canonical.ts';
+import { addSpend } from '../protocol/budget.ts';
+import { base64url, sha256 } from '../protocol/digest.ts';
+import type { Disposition } from '../protocol/effect-decision.ts';
+import { describeError, EffectNotAppliedError } from '../protocol/errors.ts';
+import { limits } from '../protocol/limits.ts';
+import type { Spend } from '../protocol/record.ts';
+import type { DeclaredEffect } from './declared-effect.ts';
+import type { Dispatch } from './dispatch.ts';
+import { noPayload, payloadOf } from './journal-writer.ts';
+import type { RecordPayload } from './journal-writer.ts';
+import { EffectFailure } from './turn-context.ts';
+import type { EffectCall, ProbeAnswer } from './turn-context.ts';
+
+export type AttemptOutcome =
+  | { readonly kind: 'done'; readonly text: string; readonly spend: Spend }
+  | {
+      readonly kind: 'failed';
+      readonly disposition: Disposition;
+      readonly permanent: boolean;
+      readonly code: string;
+      readonly message: string;
+      readonly adviceMs?: number;
+      readonly spend: Spend;
+      /** The digest of an output that is too large to keep. */
+      readonly lost?: RecordPayload;
+    };
+
+export interface ProbeOutcome {
+  readonly verdict: 'landed' | 'did_not_happen' | 'inconclusive';
+  readonly output: unknown;
+  readonly payload: RecordPayload;
+  readonly spend: Spend;
+  readonly message: string;
+}
+
+/** Error codes of a send that never left: refused or unresolvable before a byte was written. */
+const neverSent: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']);
+
+/** Performs one attempt; never throws. */
+export async function attemptOnce(
+  dispatch: Dispatch,
+  key: string,
+  attempt: number,
+): Promise<AttemptOutcome> {
+  const { declared } = dispatch;
+  const { call, billed, finish } = openCall(dispatch, key, attempt);
+  try {
+    const value = await withinTimeout(dispatch, call, () => declared.perform(call));
+    return landed(value, spendOf(billed(), declared));
+  } catch (error) {
+    return failureOf(error, spendOf(billed(), declared));
+  } finally {
+    finish();
+  }
+}
+
+/** Asks the probe once; a thrown probe is inconclusive and its text is kept (RE-2). */
+export async function probeOnce(
+  dispatch: Dispatch,
+  key: string,
+  attempt: number,
+): Promise<ProbeOutcome> {
+  const { declared } = dispatch;
+  if (declared.probe === null) return inconclusive('no probe is written for this effect', zero);
+  const { probe } = declared;
+  const { call, billed, finish } = openCall(dispatch, key, attempt);
+  try {
+    return verdictOf(await withinTimeout(dispatch, call, () => probe(call)), billed() ?? zero);
+  } catch (error) {
+    return inconclusive(describeError(error).message, billed() ?? zero);
+  } finally {
+    finish();
+  }
+}
+
+const zero: Spend = { tokens: 0, minorUnits: 0 };
+
+class TimedOut extends Error {
+  override readonly name = 'TimedOut';
+}
+
+function openCall(dispatch: Dispatch, key: string, attempt: number) {
+  const controller = new AbortController();
+  const { pass } = dispatch;
+  let spend: Spend | null = null;
+  const onStop = (): void => controller.abort(pass.abort.signal.reason);
+  pass.abort.signal.addEventListener('abort', onStop, { once: true });
+  const call: EffectCall & { readonly controller: AbortController } = {
+    idempotencyKey: dispatch.idempotencyKey,
+    effectKey: key,
+    attempt,
+    signal: controller.signal,
+    controller,
+    bill: (more) => {
+      spend = addSpend(spend ?? zero, more);
+    },
+  };
+  return {
+    call,
+    billed: () => spend,
+    finish: () => pass.abort.signal.removeEventListener('abort', onStop),
+  };
+}
+
+function withinTimeout<T>(
+  dispatch: Dispatch,
+  call: { readonly controller: AbortController },
+  work: () => Promise<T>,
+): Promise<T> {
+  const { declared, pass } = dispatch;
+  return new Promise((resolve, reject) => {
+    const cancel = pass.setup.runtime.clock.timer(declared.timeoutMs, () => {
+      const reason = new TimedOut(`no answer within ${declared.timeoutMs} ms`);
+      call.controller.abort(reason);
+      reject(reason);
+    });
+    Promise.resolve()
+      .then(work)
+      .then(resolve, reject)
+      .finally(cancel);
+  });
+}
+
+function landed(value: unknown, spend: Spend): AttemptOutcome {
+  let text: string;
+  try {
+    text = encode(value);
+  } catch (error) {
+    const { message } = describeError(error);
+    return unusable('output_not_storable', `the call landed, but its output cannot be stored: ${message}`, spend);
+  }
+  const bytes = Buffer.byteLength(text);
+  if (bytes <= limits.effectAnswerBytes) return { kind: 'done', text, spend };
+  const lost = { kind: 'lost' as const, digest: base64url(sha256(text)), bytes };
+  const message = `the call landed, but its output of ${bytes} bytes is over the limit of ${limits.effectAnswerBytes}`;
+  return { ...unusable('output_too_large', message, spend), lost };
+}
+
+function unusable(code: string, message: string, spend: Spend): Extract<AttemptOutcome, { kind: 'failed' }> {
+  return { kind: 'failed', disposition: 'landed', permanent: true, code, message, spend };
+}
+
+function failureOf(error: unknown, spend: Spend): AttemptOutcome {
+  const { message, code } = describeError(error);
+  if (error instanceof EffectFailure) {
+    const advice = error.adviceMs === undefined ? {} : { adviceMs: error.adviceMs };
+    const { disposition, permanent } = error;
+    return { kind: 'failed', disposition, permanent, code: error.code, message, spend, ...advice };
+  }
+  const base = { kind: 'failed' as const, permanent: false, message, spend };
+  if (error instanceof EffectNotAppliedError) {
+    return { ...base, disposition: 'did_not_happen', code: 'effect_not_applied' };
+  }
+  if (error instanceof TimedOut) return { ...base, disposition: 'in_doubt', code: 'effect_timeout' };
+  if (code !== undefined && neverSent.has(code)) {
+    return { ...base, disposition: 'did_not_happen', code: 'effect_not_sent' };
+  }
+  return { ...base, disposition: 'in_doubt', code: 'effect_failed' };
+}
+
+function verdictOf(answer: ProbeAnswer, billed: Spend): ProbeOutcome {
+  if (answer.outcome === 'landed') {
+    const spend = addSpend(billed, answer.spend ?? {});
+    const payload = payloadOf({ output: answer.output });
+    return { verdict: 'landed', output: answer.output, payload, spend, message: '' };
+  }
+  if (answer.outcome === 'did_not_happen') {
+    const message = 'the provider says it did not happen';
+    return { verdict: 'did_not_happen', output: undefined, payload: noPayload, spend: billed, message };
+  }
+  return inconclusive(answer.detail ?? 'the probe could not tell', billed);
+}
+
+function inconclusive(message: string, spend: Spend): ProbeOutcome {
+  return { verdict: 'inconclusive', output: undefined, payload: payloadOf({ message }), spend, message };
+}
+
+/** Spend of an attempt: what it billed, or its declared cost when it billed nothing (ruling 17). */
+function spendOf(billed: Spend | null, declared: DeclaredEffect): Spend {
+  return billed ?? addSpend({ tokens: 0, minorUnits: 0 }, declared.cost);
+}
+

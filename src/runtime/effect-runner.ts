@@ -1,0 +1,453 @@
+// One effect, from its recorded slice or from scratch to the outcome its code hears.
+//
+// Owns: announce, act, record; attempts, probes and what each outcome means. Does not own: the order
+// outcomes are heard in (scheduler.ts) or how writes are batched (journal-writer.ts).
+//   T4   nothing acts past the lease's end on a monotonic clock (page 09, B9).
+//   T5   the announcement is durable before the call, the outcome is recorded after it.
+//   T6   an announcement without outcome follows its recorded recovery; ruling 1 keeps earlier doubt.
+//   T7   what is recorded is read back and never performed again.
+import { backoffMs } from '../protocol/backoff.ts';
+import { decode } from '../protocol/canonical.ts';
+import { decideFailure, decideOrphan, decideProbe } from '../protocol/effect-decision.ts';
+import type { EpochMs } from '../protocol/ids.ts';
+import { idempotencyKey } from '../protocol/keys.ts';
+import type { RecordBody, RecordOf, Site } from '../protocol/record.ts';
+import type { DeclaredEffect } from './declared-effect.ts';
+import type { Dispatch } from './dispatch.ts';
+import type { AttemptOutcome } from './effect-attempt.ts';
+import { attemptOnce, probeOnce } from './effect-attempt.ts';
+import { openRecord } from './history.ts';
+import type { HistoryRecord } from './history.ts';
+import { payloadOf } from './journal-writer.ts';
+import type { JournalWriter, RecordPayload } from './journal-writer.ts';
+import { never } from './never.ts';
+import type { Pass } from './pass.ts';
+import { attemptKey, resumePoint } from './resume-point.ts';
+import type { ResumePoint } from './resume-point.ts';
+import { EffectError } from './turn-context.ts';
+
+/** Where the live part of a dispatch begins. */
+type Entry =
+  | { readonly kind: 'announce'; readonly attempt: number; readonly adviceMs?: number }
+  /** Perform a recorded announcement again under its own key: no second EffectStarted (OR-2). */
+  | { readonly kind: 'perform'; readonly attempt: number; readonly resend: boolean }
+  | { readonly kind: 'probe'; readonly attempt: number; readonly live: boolean };
+
+/** Runs a dispatch to its outcome; the promise never settles when the pass stops first. */
+export function runEffect(pass: Pass, site: Site, declared: DeclaredEffect): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const { ref } = pass.setup;
+    const dispatch: Dispatch = {
+      pass,
+      site,
+      declared,
+      idempotencyKey: idempotencyKey({
+        tenant: ref.tenant,
+        thread: ref.thread,
+        turnId: ref.turn,
+        step: site.step,
+        phase: site.phase,
+        ordinal: site.ordinal,
+      }),
+      settle: { resolve, reject },
+    };
+    const slice = pass.setup.history.take(site);
+    if (slice === undefined) return goLive(dispatch, { kind: 'announce', attempt: 1 }, false);
+    readBack(dispatch, resumePoint(slice, declared));
+  });
+}
+
+function readBack(dispatch: Dispatch, point: ResumePoint): void {
+  switch (point.kind) {
+    case 'diverged':
+      return dispatch.pass.diverged(point.divergence);
+    case 'done':
+      return replayOutcome(dispatch, point.record, (output) => dispatch.settle.resolve(output));
+    case 'failed':
+      return readFailure(dispatch, point);
+    case 'cleared':
+      return goLive(dispatch, { kind: 'perform', attempt: point.started.attempt, resend: false }, point.earlierDoubt);
+    case 'orphan':
+      return meetOrphan(dispatch, point.started, point.earlierDoubt);
+  }
+}
+
+/** Page 01, 1.4: the recorded recovery decides (OR-1). */
+function meetOrphan(dispatch: Dispatch, started: RecordOf<'EffectStarted'>, earlierDoubt: boolean): void {
+  const { pass, site } = dispatch;
+  if (pass.strict) {
+    return pass.whenLive(site, dispatch.declared, () => pass.stop({ kind: 'undecidable', site }));
+  }
+  const decision = decideOrphan({ recovery: started.recovery, mutates: started.mutates, pass: 'resume' });
+  const { attempt } = started;
+  if (decision.kind === 'perform_same_key') {
+    return goLive(dispatch, { kind: 'perform', attempt, resend: true }, earlierDoubt);
+  }
+  if (decision.kind === 'probe') return goLive(dispatch, { kind: 'probe', attempt, live: false }, earlierDoubt);
+  pass.whenLive(site, dispatch.declared, () => {
+    const settle = pass.scheduler.begin();
+    settle(() => rejectUndecided(dispatch, started.key, 'effect_undecided', 'its outcome is unknown after a crash'));
+  });
+}
+
+/** A recorded failure is the last word: the decision is computed again from it (RP-1, RP-2). */
+function readFailure(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'failed' }>): void {
+  const { declared, site } = dispatch;
+  const { body } = point.record;
+  if (body.kind !== 'EffectFailed' && body.kind !== 'EffectReconciled') throw new Error('not a failure');
+  const { attempt, key } = point.started;
+  const verdictOfProbe = body.kind === 'EffectReconciled';
+  const decision = verdictOfProbe
+    ? decideProbe({
+        verdict: body.disposition === 'did_not_happen' ? 'did_not_happen' : 'inconclusive',
+        mutates: declared.mutates,
+        attempt,
+        maxAttempts: declared.retry.maxAttempts,
+        live: true,
+      })
+    : decideFailure({
+        disposition: body.disposition,
+        permanent: body.permanent,
+        mutates: declared.mutates,
+        recovery: declared.recovery,
+        attempt,
+        maxAttempts: declared.retry.maxAttempts,
+        earlierDoubt: point.earlierDoubt,
+      });
+  const doubt = point.earlierDoubt || body.disposition === 'in_doubt';
+  if (decision.kind === 'retry') {
+    return goLive(dispatch, { kind: 'announce', attempt: attempt + 1 }, doubt && !verdictOfProbe);
+  }
+  if (decision.kind === 'probe') {
+    return goLive(dispatch, { kind: 'probe', attempt, live: true }, point.earlierDoubt);
+  }
+  if (decision.kind === 'done' || decision.kind === 'perform_same_key') {
+    throw new Error(`a recorded failure of ${site.step} cannot be ${decision.kind}`);
+  }
+  const undecided = decision.kind === 'quarantined';
+  replayOutcome(dispatch, point.record, (payload) =>
+    dispatch.settle.reject(
+      new EffectError(messageIn(payload), {
+        code: body.kind === 'EffectFailed' ? body.code : 'effect_undecided',
+        disposition: undecided ? 'in_doubt' : body.disposition,
+        effectKey: key,
+        step: site.step,
+        undecided,
+      }),
+    ),
+  );
+}
+
+function replayOutcome(dispatch: Dispatch, record: HistoryRecord, deliver: (payload: unknown) => void): void {
+  const { pass } = dispatch;
+  const { runtime, sealer, ref } = pass.setup;
+  pass.scheduler.replay(record.body.seq, async () => {
+    const payload = await openRecord(runtime.store, sealer, ref, record);
+    return () => {
+      pass.heard(record.body);
+      deliver(record.body.kind === 'EffectFailed' ? payload : outputIn(record.body, payload));
+    };
+  });
+}
+
+function goLive(dispatch: Dispatch, entry: Entry, earlierDoubt: boolean): void {
+  const { pass, site, declared } = dispatch;
+  pass.whenLive(site, declared, () => {
+    const { writer } = pass.setup;
+    if (writer === null) {
+      return pass.diverged({
+        site,
+        recorded: null,
+        asked: { kind: declared.kind, key: attemptKey(site, entry.attempt, declared) },
+        moved: 'extra',
+        seq: 0,
+      });
+    }
+    void runLive(dispatch, writer, entry, earlierDoubt).catch((error: unknown) =>
+      pass.stop({ kind: 'broken', error }),
+    );
+  });
+}
+
+async function runLive(
+  dispatch: Dispatch,
+  writer: JournalWriter,
+  start: Entry,
+  doubtBefore: boolean,
+): Promise<void> {
+  const { pass } = dispatch;
+  const settle = pass.scheduler.begin();
+  let entry = start;
+  let earlierDoubt = doubtBefore;
+  for (;;) {
+    const key = attemptKey(dispatch.site, entry.attempt, dispatch.declared);
+    if (entry.kind === 'announce') await announce(dispatch, writer, key, entry);
+    if (entry.kind === 'probe') {
+      const next = await askProbe(dispatch, writer, key, entry, settle);
+      if (next === null) return;
+      if (next.kind === 'announce') earlierDoubt = false;
+      entry = next;
+      continue;
+    }
+    await mayAct(dispatch, writer, key);
+    const outcome = await attemptOnce(dispatch, key, entry.attempt);
+    if (outcome.kind === 'done') {
+      return settle(() => {
+        const body = record(dispatch, writer, { kind: 'EffectDone', key, spend: outcome.spend }, {
+          kind: 'text',
+          text: outcome.text,
+        });
+        pass.heard(body);
+        dispatch.settle.resolve(decode(outcome.text));
+      });
+    }
+    const resend = entry.kind === 'perform' && entry.resend;
+    const next = decideNext(dispatch, outcome, entry.attempt, { earlierDoubt, resend });
+    if (next.kind === 'end') {
+      return settle(() => {
+        const body = recordFailure(dispatch, writer, key, outcome, next.disposition);
+        pass.heard(body);
+        dispatch.settle.reject(
+          new EffectError(outcome.message, {
+            code: outcome.code,
+            disposition: next.undecided ? 'in_doubt' : next.disposition,
+            effectKey: key,
+            step: dispatch.site.step,
+            undecided: next.undecided,
+          }),
+        );
+      });
+    }
+    recordFailure(dispatch, writer, key, outcome, next.disposition);
+    if (next.disposition === 'in_doubt') earlierDoubt = true;
+    entry = next.entry;
+  }
+}
+
+type Next =
+  | { readonly kind: 'end'; readonly undecided: boolean; readonly disposition: AttemptFailure['disposition'] }
+  | { readonly kind: 'go'; readonly entry: Entry; readonly disposition: AttemptFailure['disposition'] };
+
+type AttemptFailure = Extract<AttemptOutcome, { kind: 'failed' }>;
+
+/** Ruling 1: a refusal of a resend says nothing about the send before it. */
+function decideNext(
+  dispatch: Dispatch,
+  outcome: AttemptFailure,
+  attempt: number,
+  doubt: { earlierDoubt: boolean; resend: boolean },
+): Next {
+  const { declared } = dispatch;
+  const disposition =
+    doubt.resend && declared.mutates && outcome.disposition === 'did_not_happen'
+      ? 'in_doubt'
+      : outcome.disposition;
+  const decision = decideFailure({
+    disposition,
+    permanent: outcome.permanent && disposition === outcome.disposition,
+    mutates: declared.mutates,
+    recovery: declared.recovery,
+    attempt,
+    maxAttempts: declared.retry.maxAttempts,
+    earlierDoubt: doubt.earlierDoubt,
+  });
+  switch (decision.kind) {
+    case 'retry': {
+      const advice = outcome.adviceMs === undefined ? {} : { adviceMs: outcome.adviceMs };
+      return { kind: 'go', disposition, entry: { kind: 'announce', attempt: attempt + 1, ...advice } };
+    }
+    case 'probe':
+      return { kind: 'go', disposition, entry: { kind: 'probe', attempt, live: true } };
+    case 'failed':
+      return { kind: 'end', undecided: false, disposition };
+    case 'quarantined':
+      return { kind: 'end', undecided: true, disposition };
+  }
+}
+
+async function announce(
+  dispatch: Dispatch,
+  writer: JournalWriter,
+  key: string,
+  entry: Extract<Entry, { kind: 'announce' }>,
+): Promise<void> {
+  const { pass, site, declared } = dispatch;
+  const { clock } = pass.setup.runtime;
+  const waitMs =
+    entry.attempt === 1
+      ? 0
+      : backoffMs({
+          policy: declared.retry,
+          turn: turnName(pass),
+          key,
+          attempt: entry.attempt,
+          ...(entry.adviceMs === undefined ? {} : { adviceMs: entry.adviceMs }),
+        });
+  const until = (clock.now() + waitMs) as EpochMs;
+  if (waitMs > 0) await sleepOrPark(pass, waitMs, until);
+  if (pass.draining) return parked(pass, waitMs > 0 ? until : null);
+  await writer.announce(
+    {
+      kind: 'EffectStarted',
+      site,
+      key,
+      effect: declared.kind,
+      attempt: entry.attempt,
+      backoffMs: waitMs,
+      mutates: declared.mutates,
+      recovery: declared.recovery,
+    },
+    { kind: 'text', text: declared.argsText },
+  );
+}
+
+async function sleepOrPark(pass: Pass, waitMs: number, until: EpochMs): Promise<void> {
+  const { clock, settings } = pass.setup.runtime;
+  const { deadlineAt, drain } = pass.setup;
+  if (deadlineAt !== null && until > deadlineAt - settings.reserveMs) return parked(pass, until);
+  const signals = drain === null ? [pass.abort.signal] : [pass.abort.signal, drain];
+  const slept = await clock.sleep(waitMs, AbortSignal.any(signals)).then(
+    () => true,
+    () => false,
+  );
+  if (!slept) return parked(pass, until);
+}
+
+/** Gives the call up for this pass: the next one goes on from the journal. */
+function parked(pass: Pass, wakeAt: EpochMs | null): Promise<never> {
+  pass.scheduler.abandon();
+  pass.park(wakeAt);
+  return never();
+}
+
+/** T4: an owner frozen past its lease does not act on its acknowledged announcement, and says so. */
+async function mayAct(dispatch: Dispatch, writer: JournalWriter, key: string): Promise<void> {
+  const { pass, declared, site } = dispatch;
+  if (pass.setup.runtime.clock.monotonicMs() < pass.leaseUntilMonotonicMs) return;
+  const facts = { disposition: 'did_not_happen' as const, permanent: false, code: 'lease_lapsed' };
+  const message = `${declared.kind} was announced, but the lease had lapsed before it was sent`;
+  writer.urgent(
+    { kind: 'EffectFailed', site, key, ...facts, spend: { tokens: 0, minorUnits: 0 } },
+    payloadOf({ message }),
+  );
+  await writer.settled();
+  pass.stop({ kind: 'ended', end: { kind: 'displaced' } });
+  return never();
+}
+
+async function askProbe(
+  dispatch: Dispatch,
+  writer: JournalWriter,
+  key: string,
+  entry: Extract<Entry, { kind: 'probe' }>,
+  settle: (deliver: () => void) => void,
+): Promise<Entry | null> {
+  const { pass, declared } = dispatch;
+  const answer = await probeOnce(dispatch, key, entry.attempt);
+  const decision = decideProbe({
+    verdict: answer.verdict,
+    mutates: declared.mutates,
+    attempt: entry.attempt,
+    maxAttempts: declared.retry.maxAttempts,
+    live: entry.live,
+  });
+  const verdict = (): RecordBody =>
+    record(
+      dispatch,
+      writer,
+      {
+        kind: 'EffectReconciled',
+        key,
+        disposition: answer.verdict === 'inconclusive' ? 'in_doubt' : answer.verdict,
+        spend: answer.spend,
+      },
+      answer.payload,
+    );
+  switch (decision.kind) {
+    case 'done':
+      settle(() => {
+        pass.heard(verdict());
+        dispatch.settle.resolve(answer.output);
+      });
+      return null;
+    case 'retry':
+      verdict();
+      return { kind: 'announce', attempt: entry.attempt + 1 };
+    case 'perform_same_key':
+      verdict();
+      return { kind: 'perform', attempt: entry.attempt, resend: false };
+    case 'failed':
+    case 'quarantined':
+      settle(() => {
+        pass.heard(verdict());
+        const undecided = decision.kind === 'quarantined';
+        dispatch.settle.reject(
+          new EffectError(answer.message, {
+            code: undecided ? 'effect_undecided' : 'effect_did_not_happen',
+            disposition: undecided ? 'in_doubt' : 'did_not_happen',
+            effectKey: key,
+            step: dispatch.site.step,
+            undecided,
+          }),
+        );
+      });
+      return null;
+  }
+}
+
+type Outcome =
+  | Omit<RecordOf<'EffectDone'>, 'site' | 'seq' | 'at' | 'epoch' | 'payload'>
+  | Omit<RecordOf<'EffectFailed'>, 'site' | 'seq' | 'at' | 'epoch' | 'payload'>
+  | Omit<RecordOf<'EffectReconciled'>, 'site' | 'seq' | 'at' | 'epoch' | 'payload'>;
+
+function record(
+  dispatch: Dispatch,
+  writer: JournalWriter,
+  outcome: Outcome,
+  payload: RecordPayload,
+): RecordBody {
+  const facts = { ...outcome, site: dispatch.site };
+  return dispatch.declared.atOnce ? writer.urgent(facts, payload) : writer.ride(facts, payload);
+}
+
+function recordFailure(
+  dispatch: Dispatch,
+  writer: JournalWriter,
+  key: string,
+  outcome: AttemptFailure,
+  disposition: AttemptFailure['disposition'],
+): RecordBody {
+  const { permanent, code, spend } = outcome;
+  const facts = { kind: 'EffectFailed' as const, key, disposition, permanent, code, spend };
+  return record(dispatch, writer, facts, outcome.lost ?? payloadOf({ message: outcome.message }));
+}
+
+function rejectUndecided(dispatch: Dispatch, key: string, code: string, why: string): void {
+  dispatch.settle.reject(
+    new EffectError(`${dispatch.declared.kind}: ${why}`, {
+      code,
+      disposition: 'in_doubt',
+      effectKey: key,
+      step: dispatch.site.step,
+      undecided: true,
+    }),
+  );
+}
+
+function outputIn(body: RecordBody, payload: unknown): unknown {
+  if (body.kind !== 'EffectReconciled') return payload;
+  if (typeof payload !== 'object' || payload === null) return undefined;
+  return 'output' in payload ? payload.output : payload;
+}
+
+function messageIn(payload: unknown): string {
+  if (typeof payload === 'object' && payload !== null && 'message' in payload) {
+    return String(payload.message);
+  }
+  return 'the effect failed';
+}
+
+function turnName(pass: Pass): string {
+  const { tenant, thread, turn } = pass.setup.ref;
+  return `${tenant}\n${thread}\n${turn}`;
+}

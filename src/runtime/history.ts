@@ -1,0 +1,173 @@
+// The recorded part of a turn's journal, as a pass reads it back.
+//
+// Owns: which records belong to which dispatch, what was asked for and what is still unread.
+//   T7   a dispatch reads its own slice of (step, phase), in order; interleaving does not matter (RP-4).
+//   T13  the chain is verified before anything of it is used.
+import { genesisHash, verifyChain } from '../protocol/chain.ts';
+import { decode } from '../protocol/canonical.ts';
+import { siteKey } from '../protocol/doubt.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
+import type { RecordBody, RecordOf, Site, StoredRecord } from '../protocol/record.ts';
+import { decodeBody } from '../protocol/record-codec.ts';
+import type { Position, TurnRef, TurnStore } from '../ports/store.ts';
+import type { Sealer } from '../ports/vault.ts';
+import { sealContext } from './payloads.ts';
+
+export interface HistoryRecord {
+  readonly body: RecordBody;
+  readonly stored: StoredRecord;
+}
+
+/** Everything recorded for one dispatch, in journal order. */
+export interface Slice {
+  readonly site: Site;
+  readonly records: readonly HistoryRecord[];
+}
+
+const text = new TextDecoder();
+
+export class History {
+  readonly records: readonly HistoryRecord[];
+  readonly head: { readonly seq: number; readonly hash: string };
+  readonly positions: number;
+  readonly #slices = new Map<string, HistoryRecord[]>();
+  readonly #unread = new Map<string, HistoryRecord>();
+  readonly #unreadOfStep = new Map<string, number>();
+  readonly #notes = new Map<string, number>();
+  readonly #steps = new Map<string, { started: boolean; finished: boolean }>();
+
+  constructor(records: readonly HistoryRecord[], head: { seq: number; hash: string }, positions: number) {
+    this.records = records;
+    this.head = head;
+    this.positions = positions;
+    for (const record of records) this.#index(record);
+  }
+
+  /** Every effect key announced so far. */
+  *announced(): Iterable<string> {
+    for (const { body } of this.records) if (body.kind === 'EffectStarted') yield body.key;
+  }
+
+  *bodies(): Iterable<RecordBody> {
+    for (const { body } of this.records) yield body;
+  }
+
+  /** The admission, or null for a turn that never wrote. */
+  get admission(): { readonly body: RecordOf<'RunAdmitted'>; readonly record: HistoryRecord } | null {
+    const first = this.records[0];
+    if (first === undefined || first.body.kind !== 'RunAdmitted') return null;
+    return { body: first.body, record: first };
+  }
+
+  /** The conclusion the journal ends in, or null while the turn is open [T2]. */
+  get conclusion(): RecordOf<'RunConcluded'> | null {
+    const last = this.records.at(-1)?.body;
+    return last?.kind === 'RunConcluded' ? last : null;
+  }
+
+  /** Takes the slice of a dispatch; undefined when history holds none. */
+  take(site: Site): Slice | undefined {
+    const key = siteKey(site);
+    const records = this.#slices.get(key);
+    if (records === undefined) return undefined;
+    if (this.#unread.delete(key)) {
+      this.#unreadOfStep.set(site.step, (this.#unreadOfStep.get(site.step) ?? 1) - 1);
+    }
+    return { site, records };
+  }
+
+  /** The first recorded dispatch nobody asked for, optionally of one step only. */
+  unread(step?: string): HistoryRecord | undefined {
+    if (step === undefined) return this.#unread.values().next().value;
+    if ((this.#unreadOfStep.get(step) ?? 0) === 0) return undefined;
+    for (const record of this.#unread.values()) {
+      if ('site' in record.body && record.body.site.step === step) return record;
+    }
+    return undefined;
+  }
+
+  /** True when the next note of this step is recorded already (decision 12). */
+  takeNote(step: string): boolean {
+    const left = this.#notes.get(step) ?? 0;
+    if (left === 0) return false;
+    this.#notes.set(step, left - 1);
+    return true;
+  }
+
+  step(name: string): { readonly started: boolean; readonly finished: boolean } {
+    return this.#steps.get(name) ?? { started: false, finished: false };
+  }
+
+  get plan(): RecordOf<'PlanFrozen'> | null {
+    for (const { body } of this.records) if (body.kind === 'PlanFrozen') return body;
+    return null;
+  }
+
+  #index(record: HistoryRecord): void {
+    const { body } = record;
+    if ('site' in body) {
+      const key = siteKey(body.site);
+      const slice = this.#slices.get(key);
+      if (slice === undefined) {
+        this.#slices.set(key, [record]);
+        this.#unread.set(key, record);
+        const { step } = body.site;
+        this.#unreadOfStep.set(step, (this.#unreadOfStep.get(step) ?? 0) + 1);
+      } else slice.push(record);
+    }
+    if (body.kind === 'Note' && body.author === 'agent') {
+      this.#notes.set(body.step, (this.#notes.get(body.step) ?? 0) + 1);
+    }
+    if (body.kind === 'StepStarted') this.#steps.set(body.step, { started: true, finished: false });
+    if (body.kind === 'StepFinished') this.#steps.set(body.step, { started: true, finished: true });
+  }
+}
+
+/** The history of a turn that never wrote. */
+export function emptyHistory(): History {
+  return new History([], { seq: 0, hash: genesisHash }, 0);
+}
+
+/** Reads positions into a history; throws `journal_corrupt` naming the first bad record [T13]. */
+export function historyOf(positions: readonly Position[]): History {
+  const stored: StoredRecord[] = [];
+  for (const [index, position] of positions.entries()) {
+    if (position.index !== index) throw corrupt(stored.length + 1, 'a position is missing');
+    stored.push(...position.records);
+  }
+  let prevHash = genesisHash;
+  const links = stored.map((record, index) => {
+    const link = { ...record, seq: index + 1, prevHash };
+    prevHash = record.hash;
+    return link;
+  });
+  const verdict = verifyChain(links);
+  if (!verdict.ok) throw corrupt(verdict.firstBad, verdict.reason);
+  const records = stored.map((record) => ({ stored: record, body: decodeBody(record.body) }));
+  for (const [index, record] of records.entries()) {
+    if (record.body.seq !== index + 1) throw corrupt(index + 1, 'gap');
+  }
+  return new History(records, { seq: records.length, hash: prevHash }, positions.length);
+}
+
+/** Opens the payload of a record; undefined for a record that carries none or lost it (decision 22). */
+export async function openRecord(
+  store: TurnStore,
+  sealer: Sealer,
+  ref: TurnRef,
+  record: HistoryRecord,
+): Promise<unknown> {
+  const place = record.body.payload;
+  if (place.kind === 'none' || place.kind === 'lost') return undefined;
+  const sealed = place.kind === 'beside' ? record.stored.sealed : await store.getParts(ref.tenant, place);
+  if (sealed === undefined) throw corrupt(record.body.seq, 'its payload is missing');
+  const context = sealContext(ref, 'record', record.body.seq);
+  return decode(text.decode(sealer.open(sealed, context)));
+}
+
+function corrupt(firstBad: number, reason: string): TurnstoneError {
+  return new TurnstoneError('journal_corrupt', `journal record ${firstBad} does not verify: ${reason}`, {
+    retry: 'never',
+    details: { firstBad, reason },
+  });
+}

@@ -1,0 +1,311 @@
+// The writing end of one turn's journal: records in, positions out, one write in flight.
+//
+// Owns: sequence numbers, the chain, batching, and what must be durable before what. Does not own:
+// what is recorded or when an effect runs.
+//   T4  a position that is taken means displaced: the writer dies and every waiter stops.
+//   T5  `announce` resolves only after the store acknowledged the announcement.
+// Riding records (`ride`) wait for the next write; `urgent` ones start a write at once; announcements
+// made in one turn of the event loop share a position. No timer sits between effects (F37).
+import { encode } from '../protocol/canonical.ts';
+import { recordHash } from '../protocol/chain.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
+import type { EpochMs } from '../protocol/ids.ts';
+import { limits } from '../protocol/limits.ts';
+import type { PayloadPlace, RecordBody, RecordFacts, StoredRecord } from '../protocol/record.ts';
+import { encodeBody } from '../protocol/record-codec.ts';
+import type { Appended, Batch, Claimed, PartSet, TurnRef, TurnStore, Writer } from '../ports/store.ts';
+import type { Sealer } from '../ports/vault.ts';
+import { sealContext, sealText } from './payloads.ts';
+
+/** Payload of a record: canonical text, or the digest of one that was too large to keep. */
+export type RecordPayload =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'lost'; readonly digest: string; readonly bytes: number };
+
+export const noPayload: RecordPayload = { kind: 'none' };
+
+/** A payload of any storable value; throws CodecError when it is not storable. */
+export function payloadOf(value: unknown): RecordPayload {
+  return { kind: 'text', text: encode(value) };
+}
+
+/** Why a writer can write no more. */
+export type WriterEnd =
+  | { readonly kind: 'displaced' }
+  /** The thread was taken before this pass wrote anything: begin again. */
+  | { readonly kind: 'outrun' }
+  | { readonly kind: 'unavailable'; readonly error: TurnstoneError };
+
+export interface WriterStart {
+  readonly store: TurnStore;
+  readonly ref: TurnRef;
+  readonly sealer: Sealer;
+  readonly writer: Writer;
+  /** Position, sequence and chain head the journal stands at. */
+  readonly index: number;
+  readonly seq: number;
+  readonly hash: string;
+  readonly announced: Iterable<string>;
+  now(): EpochMs;
+  /** The first write of a pass that holds nothing yet; null when the head already names it. */
+  readonly claim: ((batch: Batch) => Promise<Claimed>) | null;
+  /** Called after every acknowledged write. */
+  progressed(): void;
+}
+
+interface Pending {
+  readonly stored: StoredRecord;
+  readonly announces: string | null;
+  readonly bytes: number;
+  readonly parts: PartSet | null;
+  /** Somebody waits for this record, or a crash before it would cost something. */
+  readonly pressing: boolean;
+  readonly acknowledged: (() => void) | null;
+}
+
+export class JournalWriter {
+  readonly #start: WriterStart;
+  readonly #announced: Set<string>;
+  readonly #written: RecordBody[] = [];
+  #pending: Pending[] = [];
+  #index: number;
+  #seq: number;
+  #hash: string;
+  #held: boolean;
+  #flushing: Promise<void> | null = null;
+  #scheduled = false;
+  #end: WriterEnd | null = null;
+  readonly #ended: Promise<WriterEnd>;
+  #signalEnd: (end: WriterEnd) => void = () => undefined;
+
+  constructor(start: WriterStart) {
+    this.#start = start;
+    this.#announced = new Set(start.announced);
+    this.#index = start.index;
+    this.#seq = start.seq;
+    this.#hash = start.hash;
+    this.#held = start.claim === null;
+    this.#ended = new Promise((resolve) => {
+      this.#signalEnd = resolve;
+    });
+  }
+
+  /** Resolves when this pass may write no more. */
+  get ended(): Promise<WriterEnd> {
+    return this.#ended;
+  }
+
+  get end(): WriterEnd | null {
+    return this.#end;
+  }
+
+  /** True once a claim or a takeover named this pass in the head. */
+  get held(): boolean {
+    return this.#held;
+  }
+
+  get writer(): Writer {
+    return this.#start.writer;
+  }
+
+  get busy(): boolean {
+    return this.#flushing !== null || this.#scheduled;
+  }
+
+  /** Every record this pass added, in order, with those still pending. */
+  get added(): readonly RecordBody[] {
+    return this.#written;
+  }
+
+  get announced(): ReadonlySet<string> {
+    return this.#announced;
+  }
+
+  get head(): { readonly seq: number; readonly hash: string } {
+    return { seq: this.#seq, hash: this.#hash };
+  }
+
+  /** Adds a record that travels with the next write. Returns it with its sequence number. */
+  ride(facts: RecordFacts, payload: RecordPayload): RecordBody {
+    return this.#add(facts, payload, { pressing: false, acknowledged: null });
+  }
+
+  /** Adds a record and starts writing at once; the next announcement waits for it (ruling 3). */
+  urgent(facts: RecordFacts, payload: RecordPayload): RecordBody {
+    const body = this.#add(facts, payload, { pressing: true, acknowledged: null });
+    this.#flush();
+    return body;
+  }
+
+  /** Adds an announcement; resolves when it is durable, never when the writer has ended [T5]. */
+  announce(facts: RecordFacts & { kind: 'EffectStarted' }, payload: RecordPayload): Promise<void> {
+    return new Promise((resolve) => {
+      this.#add(facts, payload, { pressing: true, acknowledged: resolve });
+      this.#schedule();
+    });
+  }
+
+  /** Waits until nothing is in flight; pending records that only ride stay pending. */
+  async settled(): Promise<void> {
+    while (this.busy) {
+      if (this.#scheduled) await new Promise(setImmediate);
+      if (this.#flushing !== null) await this.#flushing;
+    }
+  }
+
+  /** Takes the pending records for the transaction that ends the pass; its parts are put first. */
+  async lastBatch(): Promise<Batch> {
+    await this.settled();
+    while (batchBytes(this.#pending) > limits.batchBytes && this.#end === null) {
+      this.#flush();
+      await this.settled();
+    }
+    const last = this.#pending;
+    this.#pending = [];
+    await this.#putParts(last);
+    return this.#batch(last);
+  }
+
+  #add(
+    facts: RecordFacts,
+    payload: RecordPayload,
+    wait: Pick<Pending, 'pressing' | 'acknowledged'>,
+  ): RecordBody {
+    const seq = this.#seq + 1;
+    const { sealed, parts, place } = this.#seal(seq, payload);
+    const body: RecordBody = {
+      ...facts,
+      seq,
+      at: this.#start.now(),
+      epoch: this.#start.writer.epoch,
+      payload: place,
+    };
+    const encoded = encodeBody(body);
+    const hash = recordHash(this.#hash, encoded, sealed);
+    this.#seq = seq;
+    this.#hash = hash;
+    this.#written.push(body);
+    this.#pending.push({
+      stored: sealed === undefined ? { body: encoded, hash } : { body: encoded, sealed, hash },
+      announces: facts.kind === 'EffectStarted' ? facts.key : null,
+      bytes: encoded.length + (sealed?.byteLength ?? 0) + 96,
+      parts,
+      ...wait,
+    });
+    return body;
+  }
+
+  #seal(
+    seq: number,
+    payload: RecordPayload,
+  ): { sealed?: Uint8Array; parts: PartSet | null; place: PayloadPlace } {
+    if (payload.kind !== 'text') return { parts: null, place: payload };
+    const context = sealContext(this.#start.ref, 'record', seq);
+    const { payload: kept, parts } = sealText(this.#start.sealer, context, payload.text);
+    if (kept.kind === 'inline') return { sealed: kept.bytes, parts, place: { kind: 'beside' } };
+    return { parts, place: kept };
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#flushing !== null || this.#end !== null) return;
+    this.#scheduled = true;
+    setImmediate(() => {
+      this.#scheduled = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    if (this.#flushing !== null || this.#end !== null || this.#pending.length === 0) return;
+    const batch = this.#takeBatch();
+    this.#flushing = this.#write(batch).then(
+      (outcome) => this.#acknowledge(batch, outcome),
+      (error: unknown) => this.#fail(error),
+    );
+  }
+
+  #takeBatch(): Pending[] {
+    let bytes = 0;
+    let count = 0;
+    for (const entry of this.#pending) {
+      if (count > 0 && bytes + entry.bytes > limits.batchBytes) break;
+      bytes += entry.bytes;
+      count += 1;
+    }
+    const taken = this.#pending.slice(0, count);
+    this.#pending = this.#pending.slice(count);
+    return taken;
+  }
+
+  async #write(taken: readonly Pending[]): Promise<Claimed | Appended> {
+    await this.#putParts(taken);
+    const batch = this.#batch(taken);
+    if (!this.#held && this.#start.claim !== null) return this.#start.claim(batch);
+    return this.#start.store.append({
+      ref: this.#start.ref,
+      writer: this.#start.writer,
+      batch,
+      announced: this.#announced,
+      now: this.#start.now(),
+    });
+  }
+
+  #acknowledge(taken: readonly Pending[], outcome: Claimed | Appended): void {
+    this.#flushing = null;
+    if (outcome.kind === 'unknown') return this.#fail(outcome.cause);
+    if (outcome.kind === 'lost') {
+      if ('reason' in outcome && outcome.reason === 'already_announced') {
+        return this.#fail(
+          new TurnstoneError('already_announced', `effect ${outcome.effectKey} was announced before`, {
+            retry: 'never',
+            details: { effectKey: outcome.effectKey },
+          }),
+        );
+      }
+      return this.#finish({ kind: this.#held ? 'displaced' : 'outrun' });
+    }
+    this.#held = true;
+    this.#index += 1;
+    for (const entry of taken) if (entry.announces !== null) this.#announced.add(entry.announces);
+    this.#start.progressed();
+    for (const entry of taken) entry.acknowledged?.();
+    if (this.#pending.some((entry) => entry.pressing)) this.#schedule();
+  }
+
+  #fail(cause: unknown): void {
+    this.#flushing = null;
+    const error =
+      cause instanceof TurnstoneError
+        ? cause
+        : new TurnstoneError('store_unavailable', 'a journal write has no known outcome', {
+            retry: 'now',
+            details: {},
+            cause,
+          });
+    this.#finish({ kind: 'unavailable', error });
+  }
+
+  #finish(end: WriterEnd): void {
+    if (this.#end !== null) return;
+    this.#end = end;
+    this.#signalEnd(end);
+  }
+
+  async #putParts(taken: readonly Pending[]): Promise<void> {
+    const sets = taken.flatMap((entry) => (entry.parts === null ? [] : [entry.parts]));
+    await Promise.all(sets.map((set) => this.#start.store.putParts(this.#start.ref.tenant, set)));
+  }
+
+  #batch(taken: readonly Pending[]): Batch {
+    return {
+      index: this.#index,
+      records: taken.map((entry) => entry.stored),
+      announces: taken.flatMap((entry) => (entry.announces === null ? [] : [entry.announces])),
+    };
+  }
+}
+
+function batchBytes(pending: readonly Pending[]): number {
+  return pending.reduce((sum, entry) => sum + entry.bytes, 0);
+}

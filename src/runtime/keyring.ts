@@ -1,0 +1,80 @@
+// The sealers of one pass, by scope: read, created on first use, opened once.
+//   T12  a scope whose row is erased has no sealer; reading it names the erasure.
+import { TurnstoneError } from '../protocol/errors.ts';
+import type { Begun, KeyRow, ThreadRef, TurnRef, TurnStore } from '../ports/store.ts';
+import type { Sealer, Vault } from '../ports/vault.ts';
+import type { Runtime } from './runtime.ts';
+
+export class Keyring {
+  readonly #store: TurnStore;
+  readonly #vault: Vault;
+  readonly #thread: ThreadRef;
+  readonly #sealers = new Map<string, Promise<Sealer | null>>();
+  readonly #rows = new Map<string, KeyRow>();
+
+  constructor(store: TurnStore, vault: Vault, thread: ThreadRef) {
+    this.#store = store;
+    this.#vault = vault;
+    this.#thread = thread;
+  }
+
+  /** The row of a scope as this pass saw or made it. */
+  row(scope: string): KeyRow | undefined {
+    return this.#rows.get(scope);
+  }
+
+  /** Hands in a row that was read with the pass's own read round. */
+  learn(row: KeyRow): void {
+    if (!this.#rows.has(row.scope)) this.#rows.set(row.scope, row);
+  }
+
+  /** The sealer of a scope, minting its key when it never had one. Throws `subject_erased`. */
+  async writer(scope: string): Promise<Sealer> {
+    const known = this.#rows.get(scope) ?? (await this.#store.key(this.#thread.tenant, scope));
+    const row = known ?? (await this.#mint(scope));
+    this.#rows.set(scope, row);
+    const sealer = await this.reader(scope);
+    if (sealer === null) {
+      throw new TurnstoneError('subject_erased', `the subject of scope ${scope} was erased`, {
+        retry: 'never',
+        details: { scope },
+      });
+    }
+    return sealer;
+  }
+
+  /** The sealer of a scope, or null when its key was destroyed or never existed. */
+  reader(scope: string): Promise<Sealer | null> {
+    const standing = this.#sealers.get(scope);
+    if (standing !== undefined) return standing;
+    const opened = this.#open(scope);
+    this.#sealers.set(scope, opened);
+    return opened;
+  }
+
+  async #open(scope: string): Promise<Sealer | null> {
+    const row = this.#rows.get(scope) ?? (await this.#store.key(this.#thread.tenant, scope));
+    if (row === null || row.wrapped === null || row.state === 'erased') return null;
+    this.#rows.set(scope, row);
+    return this.#vault.sealer(this.#thread.tenant, row);
+  }
+
+  async #mint(scope: string): Promise<KeyRow> {
+    const row = await this.#vault.create(this.#thread.tenant, scope, 1);
+    const made = await this.#store.createKey(this.#thread.tenant, row);
+    if (made.kind === 'done') return row;
+    if (made.kind === 'lost') return made.key;
+    throw new TurnstoneError('store_unavailable', 'the key row of this scope could not be stored', {
+      retry: 'now',
+      details: { scope },
+      cause: made.cause,
+    });
+  }
+}
+
+/** The keyring of a pass, with the row its begin read brought. */
+export function keyringOf(runtime: Runtime, ref: TurnRef, begun: Begun): Keyring {
+  const keyring = new Keyring(runtime.store, runtime.vault, ref);
+  if (begun.key !== null) keyring.learn(begun.key);
+  return keyring;
+}

@@ -1,0 +1,93 @@
+// Where a dispatch stands after its recorded slice: pure reading of history, no I/O.
+//   T7   the keys of recorded attempts must be those the code asks for; otherwise divergence.
+//   RP-1 history outranks policy: a recorded next attempt is followed whatever today's policy says.
+//   RP-3 a later verdict for a key supersedes the failure before it.
+import { effectKey } from '../protocol/keys.ts';
+import type { RecordOf, Site } from '../protocol/record.ts';
+import type { HistoryRecord, Slice } from './history.ts';
+import type { DeclaredEffect } from './declared-effect.ts';
+
+export interface Divergence {
+  readonly site: Site;
+  readonly recorded: { readonly kind: string; readonly key: string; readonly attempt: number } | null;
+  readonly asked: { readonly kind: string; readonly key: string } | null;
+  /** Which part of the identity moved, as far as records can tell. */
+  readonly moved: 'kind' | 'args' | 'missing' | 'extra';
+  /** Journal sequence of the recorded announcement, 0 when there is none. */
+  readonly seq: number;
+}
+
+export type ResumePoint =
+  | { readonly kind: 'done'; readonly record: HistoryRecord }
+  | {
+      readonly kind: 'failed';
+      readonly record: HistoryRecord;
+      readonly started: RecordOf<'EffectStarted'>;
+      readonly earlierDoubt: boolean;
+    }
+  /** A verdict "did not happen" over an announcement that nobody recorded as failed: perform, same key. */
+  | { readonly kind: 'cleared'; readonly started: RecordOf<'EffectStarted'>; readonly earlierDoubt: boolean }
+  | { readonly kind: 'orphan'; readonly started: RecordOf<'EffectStarted'>; readonly earlierDoubt: boolean }
+  | { readonly kind: 'diverged'; readonly divergence: Divergence };
+
+/** Reads a slice against what the code asks for now. */
+export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint {
+  let started: RecordOf<'EffectStarted'> | null = null;
+  let last: HistoryRecord | null = null;
+  let failedBefore = false;
+  const doubtful = new Set<string>();
+  for (const record of slice.records) {
+    const { body } = record;
+    if (body.kind === 'EffectStarted') {
+      const divergence = compare(slice.site, body, declared);
+      if (divergence !== null) return { kind: 'diverged', divergence };
+      started = body;
+      last = null;
+      failedBefore = false;
+      doubtful.add(body.key);
+    } else if (body.kind === 'EffectDone') {
+      return { kind: 'done', record };
+    } else if (body.kind === 'EffectFailed') {
+      if (body.disposition !== 'in_doubt') doubtful.delete(body.key);
+      last = record;
+      failedBefore = true;
+    } else if (body.kind === 'EffectReconciled') {
+      if (body.disposition === 'landed') return { kind: 'done', record };
+      if (body.disposition === 'did_not_happen') doubtful.clear();
+      last = record;
+    }
+  }
+  if (started === null) throw new Error('a slice begins with an announcement');
+  const { key } = started;
+  const earlierDoubt = [...doubtful].some((other) => other !== key);
+  if (last === null) return { kind: 'orphan', started, earlierDoubt };
+  const verdict = last.body;
+  const performAgain =
+    verdict.kind === 'EffectReconciled' &&
+    verdict.disposition === 'did_not_happen' &&
+    verdict.assertedBy === undefined &&
+    !failedBefore;
+  if (performAgain) return { kind: 'cleared', started, earlierDoubt };
+  return { kind: 'failed', record: last, started, earlierDoubt };
+}
+
+/** Key of one attempt of a dispatch. */
+export function attemptKey(site: Site, attempt: number, declared: DeclaredEffect): string {
+  return effectKey({ ...site, attempt, kind: declared.kind, args: declared.argsText });
+}
+
+function compare(
+  site: Site,
+  body: RecordOf<'EffectStarted'>,
+  declared: DeclaredEffect,
+): Divergence | null {
+  const key = attemptKey(site, body.attempt, declared);
+  if (key === body.key) return null;
+  return {
+    site,
+    recorded: { kind: body.effect, key: body.key, attempt: body.attempt },
+    asked: { kind: declared.kind, key },
+    moved: body.effect === declared.kind ? 'args' : 'kind',
+    seq: body.seq,
+  };
+}

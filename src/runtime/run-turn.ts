@@ -1,0 +1,337 @@
+// A pass with its lease: opened fresh or by takeover, driven, and ended by one transaction.
+//   T4  the first write claims; a takeover occupies the next position; the lease is renewed at a third.
+//   Ruling 8  a host's timeout parks the turn: it stays the open one and goes on by an inbox message.
+import { canonicalVersion, encode } from '../protocol/canonical.ts';
+import { genesisHash } from '../protocol/chain.ts';
+import { base64url, fromBase64url } from '../protocol/digest.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
+import type { EpochMs } from '../protocol/ids.ts';
+import type { Batch, Begun, Claimed, Head, Hold, TurnRef, Writer } from '../ports/store.ts';
+import type { Sealer } from '../ports/vault.ts';
+import type { AgentDefinition } from './agent-definition.ts';
+import { conclude, verdictOf } from './conclude.ts';
+import type { Verdict } from './conclude.ts';
+import { emptyHistory, historyOf, openRecord } from './history.ts';
+import { inboxEntry } from './inbox-message.ts';
+import { JournalWriter, noPayload, payloadOf } from './journal-writer.ts';
+import type { Keyring } from './keyring.ts';
+import { runningView } from './known-turn.ts';
+import { Lease } from './lease.ts';
+import { Pass } from './pass.ts';
+import type { PassEnd } from './pass.ts';
+import { relayThread } from './relay.ts';
+import type { Runtime } from './runtime.ts';
+import { loadState } from './thread-state.ts';
+import { mayContinue } from './thread-gates.ts';
+import { admissionFrom } from './turn-request.ts';
+import type { Admission, HostBounds, TurnRequest } from './turn-request.ts';
+import type { TurnAnswer } from './turn-view.ts';
+
+export type PassOutcome =
+  | { readonly kind: 'answer'; readonly answer: TurnAnswer }
+  /** The world moved: begin again. */
+  | { readonly kind: 'again' };
+
+interface Opened {
+  readonly runtime: Runtime;
+  readonly ref: TurnRef;
+  readonly begun: Begun;
+  readonly keyring: Keyring;
+  readonly pass: Pass;
+  readonly writer: JournalWriter;
+  readonly lease: Lease;
+  readonly hold: () => Hold;
+  readonly digest: string;
+  readonly createdAt: EpochMs;
+  /** A verdict that stands before any code runs (a fingerprint that moved under an open turn). */
+  readonly refused: Verdict | null;
+}
+
+/** Runs a turn that has no journal yet. */
+export async function runFresh(of: {
+  runtime: Runtime;
+  request: TurnRequest;
+  begun: Begun;
+  keyring: Keyring;
+  sealer: Sealer;
+  digest: string;
+}): Promise<PassOutcome> {
+  const { runtime, request, begun, keyring, sealer } = of;
+  const { ref, agent } = request;
+  const createdAt = begun.work?.accepted?.at ?? runtime.clock.now();
+  const admission: Admission = {
+    input: request.input,
+    subject: request.subject,
+    budget: request.budget,
+    actor: request.actor,
+    seed: base64url(runtime.entropy.bytes(16)),
+  };
+  const state = await loadState(runtime, keyring, ref, begun.checkpoint, agent);
+  const lease = new Lease(runtime, ref, newWriter(runtime, begun.head));
+  const writer: JournalWriter = new JournalWriter({
+    store: runtime.store,
+    ref,
+    sealer,
+    writer: lease.writer,
+    index: 0,
+    seq: 0,
+    hash: genesisHash,
+    announced: [],
+    now: () => runtime.clock.now(),
+    claim: (batch) => claim(runtime, request, begun, lease, batch),
+    progressed: () => pass.progressed(),
+  });
+  admit(writer, { request, begun, sealer, digest: of.digest, admission, agent });
+  const pass: Pass = new Pass({
+    ...passFacts(of, admission, createdAt),
+    state,
+    history: emptyHistory(),
+    writer,
+    deadlineAt: request.deadlineAt ?? null,
+    drain: request.drain ?? null,
+  });
+  lease.watch(pass);
+  const hold = (): Hold => (writer.held ? { kind: 'held' } : { kind: 'optimistic', seen: begun.head });
+  return drive({ runtime, ref, begun, keyring, pass, writer, lease, hold, digest: of.digest, createdAt, refused: null });
+}
+
+function passFacts(
+  of: { runtime: Runtime; request: TurnRequest; begun: Begun; sealer: Sealer },
+  admission: Admission,
+  admittedAt: EpochMs,
+) {
+  return {
+    runtime: of.runtime,
+    ref: of.request.ref,
+    agent: of.request.agent,
+    input: of.request.input,
+    subject: of.request.subject,
+    seed: fromBase64url(admission.seed),
+    admittedAt,
+    revision: of.begun.head?.revision ?? 0,
+    scope: of.begun.scope,
+    sealer: of.sealer,
+  };
+}
+
+function admit(
+  writer: JournalWriter,
+  of: {
+    request: TurnRequest;
+    begun: Begun;
+    sealer: Sealer;
+    digest: string;
+    admission: Admission;
+    agent: AgentDefinition;
+  },
+): void {
+  const { request, begun, sealer, agent } = of;
+  writer.ride(
+    {
+      kind: 'RunAdmitted',
+      turn: request.ref.turn,
+      agent: agent.name,
+      payloadDigest: of.digest,
+      authority: agent.authority,
+      presentation: agent.presentation,
+      schema: agent.schema,
+      canonical: canonicalVersion,
+      revision: begun.head?.revision ?? 0,
+      scope: begun.scope,
+      generation: sealer.generation,
+    },
+    payloadOf(of.admission),
+  );
+  if (!agent.frozenPlan) return;
+  const bytes = new TextEncoder().encode(encode(request.input));
+  writer.ride({ kind: 'PlanFrozen', digest: sealer.mac('turnstone.plan.1', bytes) }, noPayload);
+}
+
+async function claim(
+  runtime: Runtime,
+  request: TurnRequest,
+  begun: Begun,
+  lease: Lease,
+  batch: Batch,
+): Promise<Claimed> {
+  const taking = lease.taking();
+  const claimed = await runtime.store.claim({
+    ref: request.ref,
+    agent: request.agent.name,
+    seen: begun.head,
+    writer: lease.writer,
+    batch,
+    leaseUntil: taking.until,
+    now: runtime.clock.now(),
+  });
+  if (claimed.kind === 'done') taking.taken();
+  return claimed;
+}
+
+/** Takes over the lapsed turn the head names and drives it on (ruling 4). */
+export async function runTakeover(of: {
+  runtime: Runtime;
+  ref: TurnRef;
+  agent: AgentDefinition;
+  host: HostBounds;
+  begun: Begun;
+  head: Head;
+  keyring: Keyring;
+}): Promise<PassOutcome> {
+  const { runtime, ref, agent, begun, head, keyring } = of;
+  const history = historyOf(await runtime.store.journal(ref));
+  const admitted = history.admission;
+  if (admitted === null || history.conclusion !== null) return { kind: 'again' };
+  const sealer = await keyring.writer(admitted.body.scope);
+  const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
+  const lease = new Lease(runtime, ref, newWriter(runtime, head));
+  const taking = lease.taking();
+  const taken = await runtime.store.takeover({
+    ref,
+    seen: head,
+    writer: lease.writer,
+    batch: { index: history.positions, records: [], announces: [] },
+    leaseUntil: taking.until,
+    now: runtime.clock.now(),
+  });
+  if (taken.kind === 'unknown') throw unavailable(taken.cause);
+  if (taken.kind === 'lost') return { kind: 'again' };
+  const writer: JournalWriter = new JournalWriter({
+    store: runtime.store,
+    ref,
+    sealer,
+    writer: lease.writer,
+    index: history.positions + 1,
+    seq: history.head.seq,
+    hash: history.head.hash,
+    announced: history.announced(),
+    now: () => runtime.clock.now(),
+    claim: null,
+    progressed: () => pass.progressed(),
+  });
+  const state = await loadState(runtime, keyring, ref, begun.checkpoint, agent);
+  const createdAt = admitted.body.at as EpochMs;
+  const pass: Pass = new Pass({
+    runtime, ref, agent, sealer, state, history, writer,
+    input: agent.parseInput(admission.input),
+    subject: admission.subject,
+    seed: fromBase64url(admission.seed),
+    admittedAt: createdAt,
+    revision: admitted.body.revision,
+    scope: admitted.body.scope,
+    deadlineAt: of.host.deadlineAt ?? null,
+    drain: of.host.drain ?? null,
+  });
+  lease.watch(pass);
+  taking.taken();
+  if (agent.frozenPlan && history.plan === null) {
+    const bytes = new TextEncoder().encode(encode(admission.input));
+    writer.ride({ kind: 'PlanFrozen', digest: sealer.mac('turnstone.plan.1', bytes) }, noPayload);
+  }
+  return drive({
+    runtime, ref, begun, keyring, pass, writer, lease, createdAt,
+    hold: () => ({ kind: 'held' }),
+    digest: admitted.body.payloadDigest,
+    refused: refusal(admitted.body, agent),
+  });
+}
+
+/** RG-2: an open turn whose authority moved is quarantined; its caller cannot see an error. */
+function refusal(admitted: { authority: string; canonical: number }, agent: AgentDefinition): Verdict | null {
+  if (!mayContinue(admitted.authority, agent)) {
+    const message = `the turn was admitted under authority ${admitted.authority}, this build has ${agent.authority}`;
+    return { status: 'quarantined', error: { code: 'fingerprint_mismatch', message } };
+  }
+  if (admitted.canonical !== canonicalVersion) {
+    const message = `the journal uses canonical form ${admitted.canonical}, this build writes ${canonicalVersion}`;
+    return { status: 'quarantined', error: { code: 'canonical_changed', message } };
+  }
+  return null;
+}
+
+async function drive(opened: Opened): Promise<PassOutcome> {
+  const { pass, lease, writer, runtime } = opened;
+  try {
+    const end = opened.refused === null ? await pass.run() : null;
+    if (end !== null && (end.kind === 'ended' || end.kind === 'broken')) return brokenOff(end);
+    if (end?.kind === 'parked') return await park(opened, end.wakeAt);
+    if (end?.kind === 'undecidable') return { kind: 'again' };
+    const bodies = [...pass.setup.history.bodies(), ...writer.added];
+    const verdict = opened.refused ?? verdictOf(end ?? { kind: 'timeout' }, bodies);
+    return await finish(opened, verdict);
+  } finally {
+    lease.stop();
+    runtime.telemetry.emit('pass.ended', { turnId: opened.ref.turn, records: writer.head.seq });
+  }
+}
+
+function brokenOff(end: Extract<PassEnd, { kind: 'ended' | 'broken' }>): PassOutcome {
+  if (end.kind === 'broken') {
+    if (end.error instanceof TurnstoneError) throw end.error;
+    throw new TurnstoneError('internal_error', 'the pass broke off', { retry: 'now', cause: end.error });
+  }
+  if (end.end.kind === 'unavailable') throw end.end.error;
+  return { kind: 'again' };
+}
+
+async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
+  const { runtime, ref, begun, keyring, pass, writer, digest, createdAt } = opened;
+  const concluded = await conclude({
+    pass, writer, keyring, verdict,
+    hold: opened.hold(),
+    seen: begun.head,
+    checkpoint: begun.checkpoint,
+    payloadDigest: digest,
+    createdAt,
+  });
+  if (concluded.kind === 'displaced') return { kind: 'again' };
+  const { turn } = concluded;
+  const name = turn.status === 'succeeded' ? 'turn.committed' : `turn.${turn.status}`;
+  runtime.telemetry.emit(name, { threadId: ref.thread, turnId: ref.turn, revision: turn.revision });
+  if (turn.status === 'succeeded') await runtime.later(() => relayThread(runtime, ref));
+  const answer = { kind: 'concluded' as const, turn, replayed: false, currentRevision: turn.revision };
+  return { kind: 'answer', answer };
+}
+
+/** Drain rule: hands the lease back; the turn stays the open one and goes on by an inbox message. */
+async function park(opened: Opened, wakeAt: EpochMs | null): Promise<PassOutcome> {
+  const { runtime, ref, writer, begun, pass } = opened;
+  if (!writer.held) {
+    throw new TurnstoneError('shutting_down', 'the host stops before this turn began; send it again', {
+      retry: { afterMs: 1_000 },
+    });
+  }
+  const batch = await writer.lastBatch();
+  if (writer.end !== null) return brokenOff({ kind: 'ended', end: writer.end });
+  const now = runtime.clock.now();
+  const due = wakeAt ?? now;
+  const parked = await runtime.store.park({
+    ref,
+    writer: writer.writer,
+    batch,
+    announced: writer.announced,
+    wakeAt: due,
+    entries: due > now ? [] : [inboxEntry(ref, `park:${batch.index}`)],
+    now,
+  });
+  if (parked.kind === 'unknown') throw unavailable(parked.cause);
+  if (parked.kind === 'lost') return { kind: 'again' };
+  runtime.telemetry.emit('turn.parked', { threadId: ref.thread, turnId: ref.turn, wakeAt: due });
+  await runtime.later(() => relayThread(runtime, ref));
+  const view = runningView(ref, begun);
+  const turn = { ...view, agent: pass.setup.agent.name, createdAt: opened.createdAt, updatedAt: now };
+  return { kind: 'answer', answer: { kind: 'pending', turn } };
+}
+
+function newWriter(runtime: Runtime, head: Head | null): Writer {
+  return {
+    token: base64url(runtime.entropy.bytes(16)),
+    owner: runtime.owner,
+    epoch: (head?.epoch ?? 0) + 1,
+    cancelsSeen: head?.cancels ?? 0,
+  };
+}
+
+function unavailable(cause: unknown): TurnstoneError {
+  return new TurnstoneError('store_unavailable', 'a write of this turn has no known outcome', { retry: 'now', cause });
+}

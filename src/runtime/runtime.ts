@@ -1,0 +1,33 @@
+// Everything a pass needs from outside, in one value made by a composition root.
+import type { Clock, Entropy } from '../ports/clock.ts';
+import type { Queues } from '../ports/queue.ts';
+import type { TurnStore } from '../ports/store.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
+import type { Vault } from '../ports/vault.ts';
+import type { AgentDefinition } from './agent-definition.ts';
+
+export interface RuntimeSettings {
+  /** Lease length, milliseconds; at least 2000 (LE-4). */
+  readonly leaseMs: number;
+  /** Longest time without journal progress before a pass fails with `turn_timeout` (ruling 8). */
+  readonly turnTimeoutMs: number;
+  /** Below this much remaining time no new effect is announced (drain rule). */
+  readonly reserveMs: number;
+  /** False where the host bounds a pass and the lease outlives that bound (Lambda). */
+  readonly renew: boolean;
+}
+
+export interface Runtime {
+  readonly store: TurnStore;
+  readonly vault: Vault;
+  readonly queues: Queues;
+  readonly clock: Clock;
+  readonly entropy: Entropy;
+  readonly telemetry: Telemetry;
+  readonly agents: ReadonlyMap<string, AgentDefinition>;
+  /** Identifies this process or invocation, never an agent (LE-6). */
+  readonly owner: string;
+  readonly settings: RuntimeSettings;
+  /** Runs work that need not delay an answer: awaited where the host freezes after it (Lambda), tracked elsewhere. */
+  later(work: () => Promise<void>): Promise<void>;
+}

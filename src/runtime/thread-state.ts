@@ -1,0 +1,151 @@
+// Reading a thread's checkpoint into a folded state, and the checkpoint that follows a commit.
+//   T1   the next checkpoint is the latest one and this turn's changes, never a rebuilt copy (K-08).
+//   T12  segments of an erased subject are skipped; nobody else's share goes with them (B16).
+import { encode } from '../protocol/canonical.ts';
+import {
+  changesText, emptyState, foldShares, foldState, sharesOf, valuesOf,
+} from '../protocol/checkpoint.ts';
+import type { FoldedState, OrderedChange, StateChange } from '../protocol/checkpoint.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
+import { limits } from '../protocol/limits.ts';
+import type { Checkpoint, CheckpointSegment, PartSet, TurnRef } from '../ports/store.ts';
+import type { AgentDefinition } from './agent-definition.ts';
+import type { Keyring } from './keyring.ts';
+import { openPayload, sealText } from './payloads.ts';
+import type { Runtime } from './runtime.ts';
+
+/** The state a checkpoint stands for, migrated to the agent's schema in memory only (B-66). */
+export async function loadState(
+  runtime: Runtime,
+  keyring: Keyring,
+  ref: TurnRef,
+  checkpoint: Checkpoint | null,
+  agent: AgentDefinition,
+): Promise<FoldedState> {
+  if (checkpoint === null) return emptyState;
+  const base = await loadBase(runtime, keyring, ref, checkpoint);
+  let state = base;
+  for (const segment of checkpoint.tail) {
+    const changes = await openSegment(runtime, keyring, ref, segment);
+    if (changes !== null) state = foldState(state, segment.scope, changes as readonly StateChange[]);
+  }
+  return migrate(state, checkpoint.schema, agent);
+}
+
+async function loadBase(
+  runtime: Runtime,
+  keyring: Keyring,
+  ref: TurnRef,
+  checkpoint: Checkpoint,
+): Promise<FoldedState> {
+  if (checkpoint.base === null) return emptyState;
+  const segments = await runtime.store.snapshot(ref, checkpoint.base);
+  const shares = new Map<string, readonly OrderedChange[]>();
+  for (const segment of segments) {
+    const share = await openSegment(runtime, keyring, ref, segment);
+    if (share !== null) shares.set(segment.scope, share as readonly OrderedChange[]);
+  }
+  return foldShares(shares);
+}
+
+async function openSegment(
+  runtime: Runtime,
+  keyring: Keyring,
+  ref: TurnRef,
+  segment: CheckpointSegment,
+): Promise<unknown> {
+  const sealer = await keyring.reader(segment.scope);
+  if (sealer === null) return null;
+  return openPayload(runtime.store, sealer, checkpointContext(ref, segment.revision), segment.payload);
+}
+
+function checkpointContext(ref: TurnRef, revision: number) {
+  return { tenant: ref.tenant, thread: ref.thread, turn: '' as const, use: 'checkpoint', at: revision };
+}
+
+function migrate(state: FoldedState, from: number, agent: AgentDefinition): FoldedState {
+  if (from > agent.schema) {
+    throw new TurnstoneError(
+      'schema_from_future',
+      `checkpoint schema: expected at most ${agent.schema}, got ${from}`,
+      { retry: 'never', details: { expected: agent.schema, got: from } },
+    );
+  }
+  let migrated = state;
+  for (let revision = from; revision < agent.schema; revision += 1) {
+    const step = agent.migrations.get(revision);
+    if (step === undefined) continue;
+    const scope = [...state.values()][0]?.[0]?.scope ?? '';
+    const next = step(Object.freeze(valuesOf(migrated)));
+    migrated = foldState(
+      emptyState,
+      scope,
+      Object.entries(next).map(([key, value]) => ({ op: 'set' as const, key, value })),
+    );
+  }
+  return migrated;
+}
+
+/** The checkpoint a commit writes, and what must be stored before it. */
+export interface NextCheckpoint {
+  readonly next: Checkpoint;
+  readonly parts: readonly PartSet[];
+  readonly snapshot: { readonly revision: number; readonly segments: readonly CheckpointSegment[] } | null;
+}
+
+/** Adds this turn's changes to the latest checkpoint; takes a snapshot of the loaded state when the tail is long. */
+export async function nextCheckpoint(of: {
+  readonly ref: TurnRef;
+  readonly keyring: Keyring;
+  readonly latest: Checkpoint | null;
+  readonly loaded: FoldedState;
+  readonly scope: string;
+  readonly changes: readonly StateChange[];
+  readonly schema: number;
+}): Promise<NextCheckpoint> {
+  const revision = (of.latest?.revision ?? 0) + 1;
+  const parts: PartSet[] = [];
+  const segments: CheckpointSegment[] = [];
+  if (of.changes.length > 0) {
+    segments.push(await sealSegment(of, of.scope, revision, changesText(of.changes), parts));
+  }
+  const tail = [...(of.latest?.tail ?? []), ...segments];
+  const migrated = of.latest !== null && of.latest.schema !== of.schema;
+  const long = tailBytes(tail) > limits.checkpointTailBytes && (of.latest?.tail.length ?? 0) > 0;
+  if (!long && !migrated) {
+    const next = { revision, schema: of.schema, base: of.latest?.base ?? null, tail };
+    return { next, parts, snapshot: null };
+  }
+  const from = of.latest?.revision ?? 0;
+  const shares: CheckpointSegment[] = [];
+  for (const [scope, share] of sharesOf(of.loaded)) {
+    shares.push(await sealSegment(of, scope, from, encode(share), parts));
+  }
+  const base = { revision: from, count: shares.length };
+  const snapshot = { revision: from, segments: shares };
+  return { next: { revision, schema: of.schema, base, tail: segments }, parts, snapshot };
+}
+
+async function sealSegment(
+  of: { readonly ref: TurnRef; readonly keyring: Keyring },
+  scope: string,
+  revision: number,
+  text: string,
+  parts: PartSet[],
+): Promise<CheckpointSegment> {
+  if (Buffer.byteLength(text) > limits.checkpointBytesMax) {
+    throw new TurnstoneError(
+      'payload_too_large',
+      `checkpoint: expected at most ${limits.checkpointBytesMax} bytes, got ${Buffer.byteLength(text)}`,
+      { retry: 'never', details: { limit: limits.checkpointBytesMax, size: Buffer.byteLength(text) } },
+    );
+  }
+  const sealer = await of.keyring.writer(scope);
+  const sealed = sealText(sealer, checkpointContext(of.ref, revision), text);
+  if (sealed.parts !== null) parts.push(sealed.parts);
+  return { revision, scope, payload: sealed.payload };
+}
+
+function tailBytes(tail: readonly CheckpointSegment[]): number {
+  return tail.reduce((sum, { payload }) => sum + (payload.kind === 'inline' ? payload.bytes.byteLength : 96), 0);
+}

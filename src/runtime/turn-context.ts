@@ -1,0 +1,128 @@
+// What agent code sees of its turn: the interfaces, no implementation.
+//
+// Everything between effects is deterministic: time, randomness and ids come from here, and the only
+// awaits agent code makes are those of this context (T7). Effects started together share writes.
+import type { Disposition, Recovery } from '../protocol/effect-decision.ts';
+import type { RetryPolicy } from '../protocol/backoff.ts';
+import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
+import type { Spend } from '../protocol/record.ts';
+
+/** What one attempt is told; both identities exist durably before it runs (K-29, T5). */
+export interface EffectCall {
+  /** Same for every attempt of one effect, different between effects, tenants and threads; 43 URL-safe characters. */
+  readonly idempotencyKey: string;
+  readonly effectKey: string;
+  /** 1-based. */
+  readonly attempt: number;
+  /** Fires at the effect's timeout or when the pass must stop. */
+  readonly signal: AbortSignal;
+  /** Adds to what this attempt is billed with; integers, never negative (BU-4). */
+  bill(spend: Partial<Spend>): void;
+}
+
+/** A probe's answer, by an identity every attempt shares (RE-1). */
+export type ProbeAnswer =
+  | { readonly outcome: 'landed'; readonly output: unknown; readonly spend?: Partial<Spend> }
+  | { readonly outcome: 'did_not_happen' }
+  | { readonly outcome: 'inconclusive'; readonly detail?: string };
+
+/** Thrown by `perform` when it knows more than "it failed"; anything else thrown is in doubt (1.2). */
+export class EffectFailure extends Error {
+  override readonly name = 'EffectFailure';
+  readonly code: string;
+  readonly disposition: Disposition;
+  /** The far side gave an answer rather than a fault: no further attempt. */
+  readonly permanent: boolean;
+  /** Wait the peer named before the next attempt, milliseconds (BO-3). */
+  readonly adviceMs: number | undefined;
+  constructor(
+    message: string,
+    facts: { code: string; disposition: Disposition; permanent?: boolean; adviceMs?: number; cause?: unknown },
+  ) {
+    super(message, { cause: facts.cause });
+    this.code = facts.code;
+    this.disposition = facts.disposition;
+    this.permanent = facts.permanent ?? false;
+    this.adviceMs = facts.adviceMs;
+  }
+}
+
+/** One outward or non-deterministic call. `kind` and `args` are its identity; the rest is treatment (EK-5). */
+export interface Effect<T> {
+  readonly kind: string;
+  /** JSON-like value; refused before anything acts when it would not survive storage. */
+  readonly args: unknown;
+  /** Default true (EP-3). */
+  readonly mutates?: boolean;
+  /** Default `operator` when it mutates, else `retry`. */
+  readonly recovery?: Recovery;
+  /** Default 3 attempts where repeating is allowed (ruling 26). */
+  readonly retry?: Partial<RetryPolicy>;
+  /** Default 30000. */
+  readonly timeoutMs?: number;
+  /** Declared cost: recorded at once and reserved in the budget (rulings 3, 17). */
+  readonly cost?: Partial<Spend>;
+  perform(call: EffectCall): Promise<T>;
+  /** Used with recovery `reconcile`; absent means inconclusive (RE-4). */
+  probe?(call: EffectCall): Promise<ProbeAnswer>;
+}
+
+/** Staged changes to the thread's checkpoint: read through an overlay, folded at commit [T1]. */
+export interface ThreadState {
+  get(key: string): unknown;
+  set(key: string, value: unknown): void;
+  delete(key: string): void;
+  /** Adds to a list; two turns that overlapped both keep their items (withTurn 3). */
+  append(key: string, value: unknown): void;
+  /** Adds to an integer. */
+  add(key: string, by: number): void;
+}
+
+export interface StepOptions {
+  /** How the step is taken back; absent = undeclared (page 01, 4). */
+  readonly compensation?: 'compensatable' | 'pivot' | 'unnecessary';
+}
+
+export interface TurnContext {
+  readonly tenant: TenantId;
+  readonly thread: ThreadId;
+  readonly turn: TurnId;
+  readonly subject: SubjectId | null;
+  /** Checkpoint revision this turn saw when it was admitted (ruling 10). */
+  readonly revision: number;
+  readonly state: ThreadState;
+  /** Instant of the last settled record: the same on every pass. */
+  now(): EpochMs;
+  /** Deterministic number in [0, 1) from the turn's recorded seed. */
+  random(): number;
+  /** Deterministic UUID from the turn's recorded seed. */
+  uuid(): string;
+  /** A remark in the journal; at most `limits.noteBytes`. */
+  note(text: string): void;
+  /** Announces, performs and records one call [T5, T6, T7]. Throws `EffectError` when it failed or is in doubt. */
+  effect<T>(effect: Effect<T>): Promise<T>;
+  /** Runs a named part; names are unique in a turn. Steps started together run together. */
+  step<T>(name: string, options: StepOptions, body: (step: TurnContext) => Promise<T>): Promise<T>;
+}
+
+/** What `effect` throws: the recorded failure, the same on every pass. */
+export class EffectError extends Error {
+  override readonly name = 'EffectError';
+  readonly code: string;
+  readonly disposition: Disposition;
+  readonly effectKey: string;
+  readonly step: string;
+  /** True when the outcome is unknown: the turn ends quarantined whatever the code does (decision 6). */
+  readonly undecided: boolean;
+  constructor(
+    message: string,
+    facts: { code: string; disposition: Disposition; effectKey: string; step: string; undecided: boolean },
+  ) {
+    super(message);
+    this.code = facts.code;
+    this.disposition = facts.disposition;
+    this.effectKey = facts.effectKey;
+    this.step = facts.step;
+    this.undecided = facts.undecided;
+  }
+}

@@ -1,0 +1,170 @@
+// The context handed to agent code: one for the turn, one for each step.
+//
+// Owns: ordinals, step records, deterministic time, randomness and ids, the state overlay.
+//   T7   ordinals count dispatches of one (step, phase); a finished step must have read its whole slice.
+//   Decision 12  notes are deduplicated by their place in the step.
+import { applyChange, foldState, valueOf } from '../protocol/checkpoint.ts';
+import type { StateChange } from '../protocol/checkpoint.ts';
+import { encode } from '../protocol/canonical.ts';
+import { hmacParts } from '../protocol/digest.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
+import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
+import { parseStepName } from '../protocol/ids.ts';
+import { limits } from '../protocol/limits.ts';
+import { declareEffect } from './declared-effect.ts';
+import { noPayload, payloadOf } from './journal-writer.ts';
+import { never } from './never.ts';
+import type { Pass } from './pass.ts';
+import { EffectError } from './turn-context.ts';
+import type { Effect, StepOptions, ThreadState, TurnContext } from './turn-context.ts';
+
+export class TurnScope implements TurnContext {
+  readonly #pass: Pass;
+  readonly #step: string;
+  readonly state: ThreadState;
+  #ordinal = 0;
+  #draws = 0;
+
+  constructor(pass: Pass, step: string) {
+    this.#pass = pass;
+    this.#step = step;
+    this.state = stateOf(pass);
+  }
+
+  get tenant(): TenantId {
+    return this.#pass.setup.ref.tenant;
+  }
+
+  get thread(): ThreadId {
+    return this.#pass.setup.ref.thread;
+  }
+
+  get turn(): TurnId {
+    return this.#pass.setup.ref.turn;
+  }
+
+  get subject(): SubjectId | null {
+    return this.#pass.setup.subject as SubjectId | null;
+  }
+
+  get revision(): number {
+    return this.#pass.setup.revision;
+  }
+
+  now(): EpochMs {
+    return this.#pass.instant;
+  }
+
+  random(): number {
+    const view = new DataView(this.#draw(8).buffer);
+    return Number(view.getBigUint64(0) >> 11n) / 2 ** 53;
+  }
+
+  uuid(): string {
+    const bytes = this.#draw(16);
+    bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
+    bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
+    const hex = Buffer.from(bytes).toString('hex');
+    return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+  }
+
+  note(text: string): void {
+    const bytes = Buffer.byteLength(text);
+    if (bytes > limits.noteBytes) {
+      throw new TurnstoneError('invalid_request', `note: expected at most ${limits.noteBytes} bytes, got ${bytes}`, {
+        retry: 'never',
+        details: { field: 'note', limit: limits.noteBytes, size: bytes },
+      });
+    }
+    const { history, writer } = this.#pass.setup;
+    if (history.takeNote(this.#step) || writer === null) return;
+    writer.ride({ kind: 'Note', step: this.#step, author: 'agent' }, payloadOf({ text }));
+  }
+
+  async effect<T>(effect: Effect<T>): Promise<T> {
+    if (this.#pass.mainEnded) return never();
+    const declared = declareEffect(effect as Effect<unknown>);
+    const ordinal = this.#ordinal;
+    this.#ordinal += 1;
+    const site = { step: this.#step, phase: 'forward' as const, ordinal };
+    return (await this.#pass.dispatch(site, declared)) as T;
+  }
+
+  async step<T>(
+    name: string,
+    _options: StepOptions,
+    body: (step: TurnContext) => Promise<T>,
+  ): Promise<T> {
+    const pass = this.#pass;
+    const step = parseStepName('step', name);
+    if (pass.stepNames.has(step)) {
+      throw new TurnstoneError('invalid_request', `step "${step}": expected a name not used before in this turn`, {
+        retry: 'never',
+        details: { field: 'step', got: step },
+      });
+    }
+    if (pass.stepNames.size >= limits.stepsPerTurnMax) {
+      throw new TurnstoneError('invalid_request', `a turn has at most ${limits.stepsPerTurnMax} steps`, {
+        retry: 'never',
+        details: { limit: limits.stepsPerTurnMax },
+      });
+    }
+    pass.stepNames.add(step);
+    const { history, writer } = pass.setup;
+    const recorded = history.step(step);
+    if (!recorded.started) writer?.ride({ kind: 'StepStarted', step }, noPayload);
+    pass.stepOpened();
+    try {
+      const value = await body(new TurnScope(pass, step));
+      this.#allRead(step);
+      if (!recorded.finished) writer?.ride({ kind: 'StepFinished', step, outcome: 'ok' }, noPayload);
+      return value;
+    } catch (error) {
+      const outcome = error instanceof EffectError && error.undecided ? 'quarantined' : 'failed';
+      if (!recorded.finished) writer?.ride({ kind: 'StepFinished', step, outcome }, noPayload);
+      throw error;
+    } finally {
+      pass.stepClosed();
+    }
+  }
+
+  #allRead(step: string): void {
+    const left = this.#pass.setup.history.unread(step);
+    if (left === undefined || left.body.kind !== 'EffectStarted') return;
+    this.#pass.diverged({
+      site: left.body.site,
+      recorded: { kind: left.body.effect, key: left.body.key, attempt: left.body.attempt },
+      asked: null,
+      moved: 'missing',
+      seq: left.body.seq,
+    });
+  }
+
+  #draw(count: number): Uint8Array<ArrayBuffer> {
+    this.#draws += 1;
+    const mac = hmacParts(this.#pass.setup.seed, 'turnstone.draw.1', [this.#step, this.#draws]);
+    return Uint8Array.from(mac.subarray(0, count));
+  }
+}
+
+function stateOf(pass: Pass): ThreadState {
+  const { setup, changes } = pass;
+  const current = (key: string): unknown =>
+    valueOf(foldState(setup.state, setup.scope, changesOf(changes, key)), key);
+  const stage = (change: StateChange): void => {
+    encode('value' in change ? change.value : null);
+    applyChange(change.key, current(change.key), change);
+    changes.push(change);
+  };
+  return {
+    get: (key) => current(key),
+    set: (key, value) => stage({ op: 'set', key, value }),
+    delete: (key) => stage({ op: 'delete', key }),
+    append: (key, value) => stage({ op: 'append', key, value }),
+    add: (key, by) => stage({ op: 'add', key, by }),
+  };
+}
+
+function changesOf(changes: readonly StateChange[], key: string): readonly StateChange[] {
+  return changes.filter((change) => change.key === key);
+}
