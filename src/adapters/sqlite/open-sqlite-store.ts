@@ -1,0 +1,56 @@
+// Opens the embedded store: the table store over node:sqlite.
+import type { TurnStore } from '../../ports/store.ts';
+import type { OnRequest, RetryTools } from '../table/driver.ts';
+import { Names, type NameSecrets } from '../table/names.ts';
+import { TableStore } from '../table/table-store.ts';
+import { SqliteDriver } from './sqlite-driver.ts';
+import { SqliteFile, type SqlitePlace } from './sqlite-file.ts';
+
+export interface SqliteStoreOptions extends RetryTools {
+  /** The data file on a local disk, made when absent; `:memory:` lives and dies with the store. */
+  readonly path: string;
+  /** File of the key rows; default: the data file's path with `.keys` added. */
+  readonly keysPath?: string;
+  readonly names: NameSecrets;
+  /** Partitions of the work rows, the same for ever; default 1: a file has no hot partition. */
+  readonly shards?: number;
+  readonly onRequest?: OnRequest;
+}
+
+/** The embedded store, with a cheap look whether another process wrote. */
+export interface SqliteStore extends TurnStore {
+  /** True when another connection committed since the last call. */
+  changed(): boolean;
+}
+
+class SqliteTableStore extends TableStore implements SqliteStore {
+  readonly #file: SqliteFile;
+
+  constructor(file: SqliteFile, options: SqliteStoreOptions) {
+    super({
+      driver: new SqliteDriver(file, options, options.onRequest),
+      names: new Names(options.names),
+      shards: options.shards ?? 1,
+      retry: options,
+    });
+    this.#file = file;
+  }
+
+  changed(): boolean {
+    return this.#file.changed();
+  }
+}
+
+/** Opens or makes the store; throws `store_rejected` where WAL is impossible, `schema_from_future` for a newer file. */
+export function openSqliteStore(options: SqliteStoreOptions): SqliteStore {
+  return new SqliteTableStore(new SqliteFile(placeOf(options)), options);
+}
+
+function placeOf(options: SqliteStoreOptions): SqlitePlace {
+  if (options.path === ':memory:') return { kind: 'memory' };
+  return {
+    kind: 'files',
+    data: options.path,
+    keys: options.keysPath ?? `${options.path}.keys`,
+  };
+}

@@ -1,0 +1,90 @@
+// The item layout: every item kind, its key and its attributes, in one place (page 09, section 1).
+//
+// Owns: key strings and attribute names. Does not own: values (codecs beside it) or conditions (the verbs).
+//   Every table has a text partition key `pk` and a text sort key `sk`. Names a caller chose never stand in
+//   a key: TH (thread, 27 chars) and TU (turn, 22 chars) are HMACs under a secret of the tenant (names.ts).
+//   HEAD stays under one kilobyte (a commit pays for it); positions aim at one.
+//
+// | item | table | pk / sk                | attributes                                                        |
+// |------|-------|------------------------|-------------------------------------------------------------------|
+// | HEAD | DATA  | TH / #h                | e epoch, lt open turn, lo owner, lx lease end, la its agent, rev, |
+// |      |       |                        | cn cancels, ag agent, au authority, sv schema, bk blocked by,     |
+// |      |       |                        | tn tenant, th thread                                              |
+// | CKPT | DATA  | TH / #c                | rev, sv schema, b base [revision, count], t tail segments         |
+// | BASE | DATA  | TH / #b<rev>.<i>       | s one segment                                                     |
+// | POS  | DATA  | TH / TU:p<k6>          | tk token, e epoch, cn cancels seen, r records, tu turn (k = 0)    |
+// | END  | DATA  | TH / TU:z              | s status, ag, n positions, q h chain head, pd digest, rev, sc     |
+// |      |       |                        | scope, v view, cn, ca created, ua updated                         |
+// | PART | DATA  | H(digest).<i> / p      | b bytes, n count                                                  |
+// | WORK | WORK  | w<shard> / TH:TU       | tn th tu names, ac acceptance, rd run due, wk wake, en entries,   |
+// |      |       |                        | sq sequence, tr tries, pr parked, q version, ua updated           |
+// | KEY  | KEYS  | H(tenant, scope) / k   | sc scope, id, g generation, st state, le lifecycle, w wrapped     |
+//
+// A segment is [revision, scope, payload]; a payload is its bytes, or [digest, count, bytes] of its parts;
+// a record is [body, hash] or [body, hash, sealed]; an entry is [id, queue, body].
+import type { ItemKey } from './driver.ts';
+
+/** Hashed name of a thread, 27 characters. */
+export type ThreadHash = string;
+/** Hashed name of a turn within its thread, 22 characters. */
+export type TurnHash = string;
+
+/** A turn's place in the tables. */
+export interface TurnPlace {
+  readonly thread: ThreadHash;
+  readonly turn: TurnHash;
+}
+
+/** Positions of one turn; six digits keep key order and number order the same. */
+export const positionsMax = 1_000_000;
+
+export function headKey(thread: ThreadHash): ItemKey {
+  return { table: 'DATA', pk: thread, sk: '#h' };
+}
+
+export function checkpointKey(thread: ThreadHash): ItemKey {
+  return { table: 'DATA', pk: thread, sk: '#c' };
+}
+
+export function baseKey(thread: ThreadHash, revision: number, index: number): ItemKey {
+  return { table: 'DATA', pk: thread, sk: `#b${revision}.${index}` };
+}
+
+/** Key of position `index`; throws RangeError for one that six digits cannot hold. */
+export function positionKey(place: TurnPlace, index: number): ItemKey {
+  if (!Number.isSafeInteger(index) || index < 0 || index >= positionsMax) {
+    throw new RangeError(`position: expected 0 to ${positionsMax - 1}, got ${index}`);
+  }
+  const digits = String(index).padStart(6, '0');
+  return { table: 'DATA', pk: place.thread, sk: `${place.turn}:p${digits}` };
+}
+
+export function endKey(place: TurnPlace): ItemKey {
+  return { table: 'DATA', pk: place.thread, sk: `${place.turn}:z` };
+}
+
+/** Every part has a partition of its own, so that a large payload is not one partition's load (B4). */
+export function partKey(hashedDigest: string, index: number): ItemKey {
+  return { table: 'DATA', pk: `${hashedDigest}.${index}`, sk: 'p' };
+}
+
+export function workPartition(thread: ThreadHash, shards: number): string {
+  return `w${spread(thread, shards)}`;
+}
+
+export function workKey(place: TurnPlace, shards: number): ItemKey {
+  return {
+    table: 'WORK',
+    pk: workPartition(place.thread, shards),
+    sk: `${place.thread}:${place.turn}`,
+  };
+}
+
+export function keyRowKey(hashedScope: string): ItemKey {
+  return { table: 'KEYS', pk: hashedScope, sk: 'k' };
+}
+
+/** An even choice among `count` by the leading 24 bits of a hash in base64url. */
+export function spread(hash: string, count: number): number {
+  return Buffer.from(hash.slice(0, 4), 'base64url').readUIntBE(0, 3) % count;
+}

@@ -1,0 +1,65 @@
+// Names a caller chose, hashed into keys (page 09, section 1): short, fixed in length, and telling nothing
+// to who reads a table without the tenant's secret.
+import { base64url, hashParts, hmacParts } from '../../protocol/digest.ts';
+import type { SubjectId, TenantId } from '../../protocol/ids.ts';
+import type { ThreadRef, TurnRef } from '../../ports/store.ts';
+import { spread, type ThreadHash, type TurnHash, type TurnPlace } from './layout.ts';
+
+/** Where the secrets of tenants come from; an implementation caches them. */
+export interface NameSecrets {
+  /** At least 16 bytes, the same for every process and for ever. */
+  secret(tenant: TenantId): Promise<Uint8Array>;
+}
+
+const threadChars = 27;
+const turnChars = 22;
+/** Key rows of a tenant itself, so that no single row is read by every turn (B17). */
+const tenantScopes = 16;
+
+export class Names {
+  readonly #secrets: NameSecrets;
+
+  constructor(secrets: NameSecrets) {
+    this.#secrets = secrets;
+  }
+
+  async thread(ref: ThreadRef): Promise<ThreadHash> {
+    return this.#hash(ref.tenant, 'turnstone.th.1', [ref.tenant, ref.thread], threadChars);
+  }
+
+  async turn(ref: TurnRef): Promise<TurnPlace> {
+    const thread = await this.thread(ref);
+    const turn: TurnHash = await this.#hash(
+      ref.tenant,
+      'turnstone.tu.1',
+      [ref.tenant, ref.thread, ref.turn],
+      turnChars,
+    );
+    return { thread, turn };
+  }
+
+  /** `s` and a hash for a subject, `t0` to `t15` for the tenant's own rows, chosen by thread. */
+  async scope(ref: ThreadRef, subject: SubjectId | null): Promise<string> {
+    if (subject === null) return `t${spread(await this.thread(ref), tenantScopes)}`;
+    return `s${await this.#hash(ref.tenant, 'turnstone.su.1', [ref.tenant, subject], threadChars)}`;
+  }
+
+  async part(tenant: TenantId, digest: string): Promise<string> {
+    return this.#hash(tenant, 'turnstone.pa.1', [tenant, digest], threadChars);
+  }
+
+  /** Needs no secret: a tenant's secret may itself be kept behind a key row. */
+  keyRow(tenant: TenantId, scope: string): string {
+    return base64url(hashParts('turnstone.ke.1', [tenant, scope])).slice(0, threadChars);
+  }
+
+  async #hash(
+    tenant: TenantId,
+    domain: string,
+    parts: readonly string[],
+    chars: number,
+  ): Promise<string> {
+    const secret = await this.#secrets.secret(tenant);
+    return base64url(hmacParts(secret, domain, parts)).slice(0, chars);
+  }
+}

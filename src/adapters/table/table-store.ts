@@ -1,0 +1,148 @@
+// The store port over a table driver: the verbs of every engine, written once.
+//
+// Owns: putting the verbs together. Does not own: items (layout.ts), conditions of a pass (pass-writes.ts),
+// work rows (work-rows.ts), or how an engine carries a transaction out (sqlite/, dynamodb/).
+import type { EpochMs, SubjectId, TenantId } from '../../protocol/ids.ts';
+import type {
+  Acceptance,
+  AppendWrite,
+  CheckpointSegment,
+  ClaimWrite,
+  ConcludeWrite,
+  KeyRow,
+  OutboxEntry,
+  ParkWrite,
+  PartSet,
+  TakeoverWrite,
+  ThreadRef,
+  TurnRef,
+  TurnStore,
+  Unknown,
+  Writer,
+} from '../../ports/store.ts';
+import { keyRowKey } from './layout.ts';
+import * as passes from './pass-writes.ts';
+import { getParts, putParts } from './payload-parts.ts';
+import * as reads from './reads.ts';
+import { sameAttr, type TableContext } from './table-context.ts';
+import { keyRowIn, keyRowOut } from './turn-codec.ts';
+import { type TryChange, WorkRows } from './work-rows.ts';
+
+export class TableStore implements TurnStore {
+  readonly #table: TableContext;
+  readonly #work: WorkRows;
+
+  constructor(table: TableContext) {
+    this.#table = table;
+    this.#work = new WorkRows(table);
+  }
+
+  begin(ref: TurnRef, subject: SubjectId | null) {
+    return reads.begin(this.#table, ref, subject);
+  }
+
+  head(ref: ThreadRef) {
+    return reads.head(this.#table, ref);
+  }
+
+  thread(ref: ThreadRef) {
+    return reads.thread(this.#table, ref);
+  }
+
+  journal(ref: TurnRef, from?: number) {
+    return reads.journal(this.#table, ref, from);
+  }
+
+  snapshot(ref: ThreadRef, base: { revision: number; count: number }) {
+    return reads.snapshot(this.#table, ref, base);
+  }
+
+  putSnapshot(ref: ThreadRef, revision: number, segments: readonly CheckpointSegment[]) {
+    return reads.putSnapshot(this.#table, ref, revision, segments);
+  }
+
+  claim(write: ClaimWrite) {
+    return passes.claim(this.#table, write);
+  }
+
+  append(write: AppendWrite) {
+    return passes.append(this.#table, write);
+  }
+
+  takeover(write: TakeoverWrite) {
+    return passes.takeover(this.#table, write);
+  }
+
+  renew(ref: TurnRef, writer: Writer, leaseUntil: EpochMs, now: EpochMs) {
+    return passes.renew(this.#table, ref, writer, leaseUntil, now);
+  }
+
+  conclude(write: ConcludeWrite) {
+    return passes.conclude(this.#table, write);
+  }
+
+  park(write: ParkWrite) {
+    return passes.park(this.#table, write);
+  }
+
+  accept(ref: TurnRef, acceptance: Acceptance, entry: OutboxEntry, now: EpochMs) {
+    return this.#work.accept(ref, acceptance, entry, now);
+  }
+
+  workOf(ref: ThreadRef) {
+    return this.#work.ofThread(ref);
+  }
+
+  dueWork(now: EpochMs, options: { unsentMs: number; limit: number }) {
+    return this.#work.due(now, options);
+  }
+
+  markSent(ref: TurnRef, entryIds: readonly string[], now: EpochMs) {
+    return this.#work.markSent(ref, entryIds, now);
+  }
+
+  noteTry(ref: TurnRef, change: TryChange, now: EpochMs) {
+    return this.#work.noteTry(ref, change, now);
+  }
+
+  key(tenant: TenantId, scope: string) {
+    return reads.key(this.#table, tenant, scope);
+  }
+
+  async createKey(
+    tenant: TenantId,
+    row: KeyRow,
+  ): Promise<{ kind: 'done' } | { kind: 'lost'; key: KeyRow } | Unknown> {
+    const item = keyRowOut(row);
+    const outcome = await this.#table.driver.write([
+      {
+        kind: 'put',
+        key: keyRowKey(this.#table.names.keyRow(tenant, row.scope)),
+        item,
+        when: [{ is: 'no item' }],
+      },
+    ]);
+    if (outcome.kind !== 'lost') return outcome;
+    const stands = outcome.refused[0]?.item;
+    if (stands === undefined || stands === null) {
+      return { kind: 'unknown', cause: new Error('a refused key row was not returned') };
+    }
+    return sameAttr(stands, item) ? { kind: 'done' } : { kind: 'lost', key: keyRowIn(stands) };
+  }
+
+  scopeOf(ref: ThreadRef, subject: SubjectId | null) {
+    return this.#table.names.scope(ref, subject);
+  }
+
+  putParts(tenant: TenantId, set: PartSet) {
+    return putParts(this.#table, tenant, set);
+  }
+
+  getParts(tenant: TenantId, ref: { digest: string; count: number }) {
+    return getParts(this.#table, tenant, ref);
+  }
+
+  close() {
+    return this.#table.driver.close();
+  }
+}
