@@ -3,7 +3,7 @@
 //   T2   the conclusion is the last record; a lost acknowledgement is settled by its position's token.
 //   Decision 6, 24  no success over an open doubt; a failed turn concludes and changes no checkpoint.
 import { tallyOf } from '../protocol/budget.ts';
-import { encode } from '../protocol/canonical.ts';
+import { decode, encode } from '../protocol/canonical.ts';
 import { base64url, hashParts } from '../protocol/digest.ts';
 import { doubtsOf } from '../protocol/doubt.ts';
 import { AgentError, describeError, TurnstoneError } from '../protocol/errors.ts';
@@ -50,8 +50,7 @@ export function verdictOf(end: Exclude<PassEnd, { kind: 'ended' | 'parked' | 'br
 
 function resultVerdict(value: unknown): Verdict {
   try {
-    encode(value ?? null);
-    return { status: 'succeeded', result: value ?? null };
+    return { status: 'succeeded', result: decode(encode(value ?? null)) };
   } catch (error) {
     return { status: 'failed', error: { code: 'result_not_storable', message: describeError(error).message } };
   }

@@ -11,8 +11,15 @@ import type { Runtime } from './runtime.ts';
 export async function sendThread(runtime: Runtime, thread: ThreadRef): Promise<boolean> {
   for (const row of await runtime.store.workOf(thread)) {
     if (row.entries.length > 0 && !(await sendRow(runtime, row))) return false;
+    if (isSpent(row)) await runtime.store.markSent(row.ref, [], runtime.clock.now());
   }
   return true;
+}
+
+/** A row that a conclusion without entries left behind. */
+export function isSpent(row: WorkRow): boolean {
+  const { entries, accepted, runDueAt, wakeAt, parkedReason } = row;
+  return entries.length === 0 && accepted === null && runDueAt === null && wakeAt === null && parkedReason === null;
 }
 
 /** The relay after a commit: best effort, the sweeper finishes what it could not. */

@@ -288,7 +288,7 @@ async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
   const { turn } = concluded;
   const name = turn.status === 'succeeded' ? 'turn.committed' : `turn.${turn.status}`;
   runtime.telemetry.emit(name, { threadId: ref.thread, turnId: ref.turn, revision: turn.revision });
-  if (turn.status === 'succeeded') await runtime.later(() => relayThread(runtime, ref));
+  await runtime.later(() => relayThread(runtime, ref));
   const answer = { kind: 'concluded' as const, turn, replayed: false, currentRevision: turn.revision };
   return { kind: 'answer', answer };
 }

@@ -5,7 +5,7 @@ import { describeError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
 import type { ThreadRef, WorkRow } from '../ports/store.ts';
 import { groupOf, inboxEntry } from './inbox-message.ts';
-import { sendThread } from './relay.ts';
+import { isSpent, sendThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
 
 export interface SweepReport {
@@ -26,7 +26,7 @@ export async function sweep(runtime: Runtime): Promise<SweepReport> {
   for (const row of rows) {
     oldestMs = Math.max(oldestMs, now - row.updatedAt);
     if (row.parkedReason !== null) continue;
-    if (row.entries.length > 0) threads.set(`${row.ref.tenant}\n${row.ref.thread}`, row.ref);
+    if (row.entries.length > 0 || isSpent(row)) threads.set(`${row.ref.tenant}\n${row.ref.thread}`, row.ref);
     if (row.runDueAt !== null && row.runDueAt <= now) stranded += 1;
     else if (row.wakeAt !== null && row.wakeAt <= now) woken += 1;
     else if (row.accepted === null || row.entries.length > 0) continue;
