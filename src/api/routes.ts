@@ -1,0 +1,60 @@
+// The route table: one row a route of page 05, its least role, its schemas and its handler.
+import type * as v from 'valibot';
+import type { Role } from './api-request.ts';
+import type { Handler } from './handler.ts';
+import { home, openapi, health } from './service-routes.ts';
+import {
+  getJournal, getThread, getTurn, getUndecided, startTurn, verifyTurnRoute,
+} from './turn-routes.ts';
+import { journalQuerySchema, journalSchema, startTurnSchema, threadSchema, turnSchema, verdictSchema } from './schemas.ts';
+
+export interface Route {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** Path template with `{name}` segments. */
+  readonly path: string;
+  readonly summary: string;
+  /** Roles that may call it; null for everybody, without a token. */
+  readonly roles: readonly Role[] | null;
+  readonly body?: v.GenericSchema;
+  readonly query?: v.GenericSchema;
+  readonly answer?: v.GenericSchema;
+  readonly handle: Handler;
+}
+
+const anyone: readonly Role[] = ['user', 'approver', 'operator', 'admin'];
+const operators: readonly Role[] = ['operator', 'admin'];
+const turn = '/v1/threads/{threadId}/turns/{turnId}';
+
+export const routes: readonly Route[] = [
+  { method: 'POST', path: '/v1/threads/{threadId}/turns', summary: 'Deliver a turn', roles: anyone, body: startTurnSchema, answer: turnSchema, handle: startTurn },
+  { method: 'GET', path: '/v1/threads/{threadId}', summary: 'Read a thread', roles: anyone, answer: threadSchema, handle: getThread },
+  { method: 'GET', path: turn, summary: 'Read a turn', roles: anyone, answer: turnSchema, handle: getTurn },
+  { method: 'GET', path: `${turn}/journal`, summary: 'Read a journal', roles: operators, query: journalQuerySchema, answer: journalSchema, handle: getJournal },
+  { method: 'GET', path: `${turn}/undecided`, summary: 'List open doubts', roles: operators, handle: getUndecided },
+  { method: 'POST', path: `${turn}/verify`, summary: 'Run a strict pass', roles: operators, answer: verdictSchema, handle: verifyTurnRoute },
+  { method: 'GET', path: '/healthz', summary: 'Health', roles: null, handle: health },
+  { method: 'GET', path: '/openapi.json', summary: 'This document', roles: null, handle: openapi },
+  { method: 'GET', path: '/', summary: 'Where the API is', roles: null, handle: home },
+];
+
+/** Routes of page 05 whose machinery is not in this build; they answer 501 after the role check. */
+export const routesNotYet: readonly Omit<Route, 'handle' | 'summary'>[] = [
+  { method: 'POST', path: `${turn}/cancel`, roles: operators },
+  { method: 'POST', path: `${turn}/resume`, roles: operators },
+  { method: 'POST', path: `${turn}/undecided/{effectKey}`, roles: operators },
+  { method: 'POST', path: `${turn}/reopen`, roles: operators },
+  { method: 'POST', path: `${turn}/abandon`, roles: operators },
+  { method: 'GET', path: '/v1/receipts', roles: operators },
+  { method: 'POST', path: '/v1/receipts/{receiptId}', roles: operators },
+  { method: 'GET', path: '/v1/approvals', roles: ['approver', 'operator', 'admin'] },
+  { method: 'POST', path: '/v1/approvals/{id}', roles: ['approver', 'operator', 'admin'] },
+  { method: 'POST', path: '/v1/events', roles: anyone },
+  { method: 'GET', path: '/v1/subjects/{subject}/memories', roles: operators },
+  { method: 'PUT', path: '/v1/subjects/{subject}/hold', roles: ['admin'] },
+  { method: 'DELETE', path: '/v1/subjects/{subject}/hold', roles: ['admin'] },
+  { method: 'POST', path: '/v1/subjects/{subject}/erase', roles: ['admin'] },
+  { method: 'POST', path: '/v1/subjects/{subject}/readmit', roles: ['admin'] },
+  { method: 'GET', path: '/v1/subjects/{subject}/erasure', roles: ['admin'] },
+  { method: 'GET', path: '/v1/attention', roles: operators },
+  { method: 'GET', path: '/v1/cases/{caseId}', roles: anyone },
+];

@@ -1,0 +1,132 @@
+// What requests and answers look like: the schemas that validate the one and document both.
+import * as v from 'valibot';
+import { limits } from '../protocol/limits.ts';
+import { turnStatuses } from '../protocol/turn-status.ts';
+
+export const idSchema = v.pipe(
+  v.string(),
+  v.regex(/^[A-Za-z0-9._:@-]{1,256}$/),
+  v.check((id) => id !== '.' && id !== '..', 'not "." or ".."'),
+  v.description('1 to 256 characters of A-Z a-z 0-9 . _ : - @, not "." or ".."'),
+);
+
+const count = (least: number) => v.optional(v.pipe(v.number(), v.integer(), v.minValue(least)));
+
+export const budgetSchema = v.strictObject({
+  steps: count(1),
+  effects: count(1),
+  tokens: count(1),
+  minorUnits: count(1),
+  replans: count(0),
+  denials: count(0),
+  wallClockMs: count(1),
+  parallel: count(1),
+  egressBytes: count(0),
+});
+
+export const startTurnSchema = v.strictObject({
+  turnId: idSchema,
+  agent: idSchema,
+  input: v.optional(v.unknown()),
+  subject: v.optional(idSchema),
+  budget: v.optional(budgetSchema),
+});
+
+const instant = v.pipe(v.string(), v.isoTimestamp());
+
+export const turnSchema = v.object({
+  threadId: v.string(),
+  turnId: v.string(),
+  agent: v.string(),
+  status: v.picklist(turnStatuses),
+  replayed: v.boolean(),
+  revision: v.pipe(v.number(), v.integer()),
+  currentRevision: v.optional(v.pipe(v.number(), v.integer())),
+  result: v.optional(v.unknown()),
+  error: v.optional(
+    v.object({
+      code: v.string(),
+      message: v.string(),
+      step: v.optional(v.string()),
+      effectKey: v.optional(v.string()),
+    }),
+  ),
+  waits: v.array(
+    v.object({
+      id: v.string(),
+      kind: v.picklist(['approval', 'event', 'timer']),
+      until: instant,
+      summary: v.string(),
+      digest: v.optional(v.string()),
+    }),
+  ),
+  undecided: v.array(
+    v.object({
+      effectKey: v.string(),
+      step: v.string(),
+      phase: v.picklist(['forward', 'compensating']),
+      kind: v.string(),
+      doubt: v.picklist(['announced', 'inconclusive']),
+      since: instant,
+    }),
+  ),
+  spend: v.object({
+    steps: v.number(),
+    effects: v.number(),
+    attempts: v.number(),
+    tokens: v.number(),
+    minorUnits: v.number(),
+  }),
+  erased: v.optional(v.literal(true)),
+  createdAt: instant,
+  updatedAt: instant,
+});
+
+export const threadSchema = v.object({
+  threadId: v.string(),
+  agent: v.nullable(v.string()),
+  revision: v.number(),
+  openTurn: v.nullable(v.string()),
+  blockedBy: v.nullable(v.string()),
+});
+
+export const journalSchema = v.object({
+  records: v.array(
+    v.looseObject({
+      seq: v.number(),
+      kind: v.string(),
+      at: instant,
+      step: v.optional(v.string()),
+      phase: v.optional(v.string()),
+      effectKey: v.optional(v.string()),
+      attempt: v.optional(v.number()),
+      prevHash: v.string(),
+      hash: v.string(),
+    }),
+  ),
+  head: v.object({ seq: v.number(), hash: v.string() }),
+  verified: v.union([v.literal(true), v.object({ firstBad: v.number(), reason: v.string() })]),
+});
+
+export const verdictSchema = v.looseObject({
+  verdict: v.picklist(['verified', 'diverged', 'cannot_replay']),
+});
+
+export const problemSchema = v.looseObject({
+  type: v.string(),
+  title: v.string(),
+  status: v.number(),
+  code: v.string(),
+  detail: v.string(),
+});
+
+export const journalQuerySchema = v.strictObject({
+  after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/, 'a whole number'))),
+  limit: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^\d{1,4}$/, 'a whole number'),
+      v.check((text) => Number(text) >= 1 && Number(text) <= limits.journalPageRecords, `1 to ${limits.journalPageRecords}`),
+    ),
+  ),
+});

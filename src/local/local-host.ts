@@ -1,0 +1,123 @@
+// The composition root of the embedded server: one process over one data folder.
+//
+// Owns: which adapters are wired, the sweep loop and the drain. Several processes over one folder are
+// legal: the store fences them, and whatever dies with a process is found again by a sweep.
+//   T4/EP-6  a planned stop announces nothing new, lets effects in flight finish and hands leases back.
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { randomUUID } from 'node:crypto';
+import { allowList, parseAllow } from '../adapters/http/allow-list.ts';
+import { NodeHttpCaller } from '../adapters/http/node-http-caller.ts';
+import { LineQueue } from '../adapters/local/line-queue.ts';
+import { LocalVault, openLocalSecrets } from '../adapters/local/local-vault.ts';
+import { MemoryQueue } from '../adapters/local/memory-queue.ts';
+import { openSqliteStore } from '../adapters/sqlite/open-sqlite-store.ts';
+import { systemClock, systemEntropy } from '../adapters/system/system-clock.ts';
+import { planAgent } from '../agent/plan/plan-agent.ts';
+import type { ApiHost } from '../api/handler.ts';
+import { describeError } from '../protocol/errors.ts';
+import { limits } from '../protocol/limits.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
+import type { AgentDefinition } from '../runtime/agent-definition.ts';
+import { handleInboxBatch } from '../runtime/drive.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import { sweep } from '../runtime/sweep.ts';
+import type { LocalSettings } from './settings.ts';
+
+export interface LocalHost extends ApiHost {
+  /** Starts consuming and sweeping. */
+  start(): void;
+  /** Drains: resolves when nothing runs any more or `drainMs` passed; true when everything came to rest. */
+  drain(drainMs: number): Promise<boolean>;
+}
+
+/** Opens the data folder and wires a host over it. */
+export function localHost(
+  settings: LocalSettings,
+  telemetry: Telemetry,
+  agents: readonly AgentDefinition[] = [],
+): LocalHost {
+  mkdirSync(settings.data, { recursive: true, mode: 0o700 });
+  const secrets = openLocalSecrets(join(settings.data, 'keys'));
+  const store = openSqliteStore({
+    path: join(settings.data, 'turnstone.sqlite'),
+    keysPath: join(settings.data, 'keys', 'keys.sqlite'),
+    names: secrets,
+    sleep: (ms) => systemClock.sleep(ms),
+    random: Math.random,
+  });
+  const http = new NodeHttpCaller(allowList(parseAllow(settings.httpAllow), { loopback: true }));
+  const inbox = new MemoryQueue({ clock: systemClock });
+  const work = new Set<Promise<unknown>>();
+  const drain = new AbortController();
+  const track = (promise: Promise<unknown>): void => {
+    const tracked = promise
+      .catch((error: unknown) => telemetry.emit('work.failed', { reason: describeError(error).message }))
+      .finally(() => work.delete(tracked));
+    work.add(tracked);
+  };
+  const runtime: Runtime = {
+    store,
+    vault: new LocalVault(secrets, systemClock.monotonicMs),
+    queues: { inbox, events: new LineQueue('event', telemetry), intents: new LineQueue('intent', telemetry) },
+    clock: systemClock,
+    entropy: systemEntropy,
+    telemetry,
+    agents: new Map([planAgent(http), ...agents].map((agent) => [agent.name, agent])),
+    owner: `local-${process.pid}-${randomUUID()}`,
+    settings: {
+      leaseMs: settings.leaseMs,
+      turnTimeoutMs: settings.turnTimeoutMs,
+      reserveMs: 0,
+      renew: true,
+    },
+    later: (job) => {
+      track(job());
+      return Promise.resolve();
+    },
+  };
+  const sweeper = sweepLoop(runtime, track);
+  return {
+    runtime,
+    bounds: () => ({ drain: drain.signal }),
+    detach: track,
+    pause: (ms) => systemClock.sleep(Math.max(1, ms)),
+    start: () => {
+      inbox.consume((messages) => handleInboxBatch(runtime, messages, { drain: drain.signal }));
+      sweeper.start();
+    },
+    drain: async (drainMs) => {
+      drain.abort(new Error('the process is stopping'));
+      sweeper.stop();
+      const rest = Promise.all([inbox.stop(), settled(work)]).then(() => true);
+      const late = systemClock.sleep(drainMs).then(() => false);
+      const clean = await Promise.race([rest, late]);
+      if (clean) await store.close();
+      return clean;
+    },
+  };
+}
+
+async function settled(work: ReadonlySet<Promise<unknown>>): Promise<void> {
+  while (work.size > 0) await Promise.allSettled(work);
+}
+
+/** One timer a process: the next sweep starts a period after the last one ended. */
+function sweepLoop(runtime: Runtime, track: (promise: Promise<unknown>) => void) {
+  let cancel = (): void => undefined;
+  let stopped = false;
+  const once = async (): Promise<void> => {
+    try {
+      await sweep(runtime);
+    } finally {
+      if (!stopped) cancel = runtime.clock.timer(limits.sweepPeriodMs, () => track(once()));
+    }
+  };
+  return {
+    start: () => track(once()),
+    stop: () => {
+      stopped = true;
+      cancel();
+    },
+  };
+}

@@ -1,0 +1,39 @@
+// Settings of the local server from its environment; every refusal names the variable.
+import { limits } from '../protocol/limits.ts';
+
+export interface LocalSettings {
+  readonly host: string;
+  readonly port: number;
+  readonly data: string;
+  readonly leaseMs: number;
+  readonly turnTimeoutMs: number;
+  readonly drainMs: number;
+  readonly httpAllow: string | undefined;
+}
+
+/** Reads the settings; throws an Error naming the variable, what was expected and what came. */
+export function readSettings(env: Readonly<Record<string, string | undefined>>): LocalSettings {
+  return {
+    host: env.HOST ?? '127.0.0.1',
+    port: whole(env, 'PORT', 3000, 0, 65_535),
+    data: env.TURNSTONE_DATA ?? '.turnstone',
+    leaseMs: whole(env, 'TURNSTONE_LEASE_MS', limits.leaseMs, limits.leaseMinMs, 3_600_000),
+    turnTimeoutMs: whole(env, 'TURNSTONE_TURN_TIMEOUT_MS', limits.turnTimeoutMs, 1, 3_600_000),
+    drainMs: whole(env, 'TURNSTONE_DRAIN_MS', limits.drainMs, 0, 3_600_000),
+    httpAllow: env.TURNSTONE_HTTP_ALLOW,
+  };
+}
+
+function whole(
+  env: Readonly<Record<string, string | undefined>>,
+  name: string,
+  standard: number,
+  least: number,
+  most: number,
+): number {
+  const text = env[name];
+  if (text === undefined || text === '') return standard;
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= least && value <= most) return value;
+  throw new Error(`${name}: expected a whole number from ${least} to ${most}, got "${text}"`);
+}
