@@ -1,17 +1,26 @@
 import { defineConfig } from 'vitest/config';
 
-const tiers = ['unit', 'conformance', 'simulation', 'replay', 'infra', 'e2e', 'guards'];
-const timeouts: Readonly<Record<string, number>> = { e2e: 240_000, simulation: 120_000, conformance: 60_000, infra: 120_000 };
+// One project a tier; scripts/test.ts runs them one after another.
+const tiers: Readonly<Record<string, { timeoutMs: number; emulators?: true }>> = {
+  guards: { timeoutMs: 20_000 },
+  unit: { timeoutMs: 20_000 },
+  replay: { timeoutMs: 20_000 },
+  conformance: { timeoutMs: 60_000, emulators: true },
+  simulation: { timeoutMs: 180_000, emulators: true },
+  infra: { timeoutMs: 180_000 },
+  e2e: { timeoutMs: 300_000 },
+};
 
 export default defineConfig({
   test: {
-    projects: tiers.map((name) => ({
+    projects: Object.entries(tiers).map(([name, tier]) => ({
       test: {
         name,
         include: [`test/${name}/**/*.test.ts`],
-        testTimeout: timeouts[name] ?? 20_000,
-        hookTimeout: 180_000,
+        testTimeout: tier.timeoutMs,
+        hookTimeout: 300_000,
         pool: 'forks' as const,
+        ...(tier.emulators === undefined ? {} : { globalSetup: ['test/setup/emulators.ts'] }),
       },
     })),
   },

@@ -1,9 +1,16 @@
-// Stores for tests, opened the way a composition root does.
-import { openSqliteStore } from '../src/adapters/sqlite/open-sqlite-store.ts';
+// Stores for tests, opened the way a composition root does: SQLite always, DynamoDB where an endpoint is.
+import { randomUUID } from 'node:crypto';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import { inject, test } from 'vitest';
+import { createTables } from '../src/adapters/dynamodb/create-tables.ts';
+import { openDynamoStore } from '../src/adapters/dynamodb/open-dynamo-store.ts';
 import type { SqliteStore } from '../src/adapters/sqlite/open-sqlite-store.ts';
+import { openSqliteStore } from '../src/adapters/sqlite/open-sqlite-store.ts';
 import type { OnRequest } from '../src/adapters/table/driver.ts';
+import type { TurnStore } from '../src/ports/store.ts';
+import './setup/emulators.ts';
 
-const tools = {
+export const tools = {
   names: { secret: async () => new Uint8Array(32).fill(7) },
   sleep: (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms)),
   random: Math.random,
@@ -11,10 +18,50 @@ const tools = {
 
 /** A SQLite store in memory. */
 export function memoryStore(onRequest?: OnRequest): SqliteStore {
-  return openSqliteStore({ path: ':memory:', ...tools, ...(onRequest === undefined ? {} : { onRequest }) });
+  return openSqliteStore({
+    path: ':memory:',
+    ...tools,
+    ...(onRequest === undefined ? {} : { onRequest }),
+  });
 }
 
 /** A SQLite store in a file, for several openers. */
 export function fileStore(path: string): SqliteStore {
   return openSqliteStore({ path, ...tools });
+}
+
+/** A DynamoDB store on fresh tables of an endpoint. */
+export async function dynamoStore(url: string, onRequest?: OnRequest): Promise<TurnStore> {
+  const client = new DynamoDBClient({
+    endpoint: url,
+    region: 'us-east-1',
+    credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
+    maxAttempts: 1,
+  });
+  const id = randomUUID().slice(0, 8);
+  const tables = {
+    DATA: `data-${id}`,
+    WORK: `work-${id}`,
+    KEYS: `keys-${id}`,
+    LEDGER: `ledger-${id}`,
+  };
+  await createTables(client, tables);
+  return openDynamoStore({
+    client,
+    tables,
+    shards: 2,
+    ...tools,
+    ...(onRequest === undefined ? {} : { onRequest }),
+  });
+}
+
+export type OpenStore = (onRequest?: OnRequest) => Promise<TurnStore>;
+
+/** Runs a test on SQLite and on the local AWS's DynamoDB; without an emulator the second is skipped loudly. */
+export function onEachStore(title: string, body: (open: OpenStore) => Promise<void>): void {
+  test(`${title} (sqlite)`, () => body(async (onRequest) => memoryStore(onRequest)));
+  const endpoint = inject('dynamodb').ministack;
+  if ('url' in endpoint) {
+    test(`${title} (dynamodb)`, () => body((onRequest) => dynamoStore(endpoint.url, onRequest)));
+  } else test.skip(`${title} (dynamodb): no emulator: ${endpoint.unavailable}`, () => undefined);
 }

@@ -30,7 +30,11 @@ export interface ApiResponse {
 }
 
 /** A JSON response. */
-export function json(status: number, body: unknown, headers: Record<string, string> = {}): ApiResponse {
+export function json(
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): ApiResponse {
   return {
     status,
     headers: { 'content-type': 'application/json', 'cache-control': 'no-store', ...headers },

@@ -3,8 +3,8 @@ import { TurnstoneError } from '../protocol/errors.ts';
 import type { ApiRequest, ApiResponse, Role } from './api-request.ts';
 import type { ApiHost, Handler } from './handler.ts';
 import { problem, problemOf } from './problem.ts';
-import { routes, routesNotYet } from './routes.ts';
 import type { Route } from './routes.ts';
+import { routes, routesNotYet } from './routes.ts';
 
 interface Match {
   readonly params: Readonly<Record<string, string>>;
@@ -17,7 +17,8 @@ export async function handle(host: ApiHost, request: ApiRequest): Promise<ApiRes
   } catch (error) {
     const response = problemOf(error);
     if (response.status >= 500) {
-      const { name, message } = error instanceof Error ? error : { name: 'unknown', message: String(error) };
+      const { name, message } =
+        error instanceof Error ? error : { name: 'unknown', message: String(error) };
       host.runtime.telemetry.emit('api.failed', { path: request.path, error: name, message });
     }
     return response;
@@ -39,17 +40,27 @@ async function dispatch(host: ApiHost, request: ApiRequest): Promise<ApiResponse
     return handlerOf(route)({ host, request, identity, params: match.params });
   }
   if (allowed.length > 0) {
-    const response = problem({ status: 405, code: 'method_not_allowed', detail: `expected ${allowed.join(', ')}` });
+    const response = problem({
+      status: 405,
+      code: 'method_not_allowed',
+      detail: `expected ${allowed.join(', ')}`,
+    });
     return { ...response, headers: { ...response.headers, allow: allowed.join(', ') } };
   }
-  throw new TurnstoneError('not_found', `no route ${request.method} ${request.path}`, { retry: 'never' });
+  throw new TurnstoneError('not_found', `no route ${request.method} ${request.path}`, {
+    retry: 'never',
+  });
 }
 
 function handlerOf(route: Route | (typeof routesNotYet)[number]): Handler {
   if ('handle' in route) return route.handle;
-  throw new TurnstoneError('not_implemented', `${route.method} ${route.path} is not in this build`, {
-    retry: 'never',
-  });
+  throw new TurnstoneError(
+    'not_implemented',
+    `${route.method} ${route.path} is not in this build`,
+    {
+      retry: 'never',
+    },
+  );
 }
 
 const anonymous = { tenant: '' as never, actor: '', role: 'user' as const };
@@ -57,7 +68,11 @@ const anonymous = { tenant: '' as never, actor: '', role: 'user' as const };
 function refuse(request: ApiRequest, roles: readonly Role[] | null): ApiResponse | null {
   if (roles === null) return null;
   if (request.identity === null) {
-    const response = problem({ status: 401, code: 'unauthorized', detail: 'expected a valid bearer token' });
+    const response = problem({
+      status: 401,
+      code: 'unauthorized',
+      detail: 'expected a valid bearer token',
+    });
     return { ...response, headers: { ...response.headers, 'www-authenticate': 'Bearer' } };
   }
   if (roles.includes(request.identity.role)) return null;

@@ -1,8 +1,8 @@
 // The OpenAPI 3.1 document, made from the very schemas that validate requests.
 import { toJsonSchema } from '@valibot/to-json-schema';
 import type * as v from 'valibot';
-import { routes } from './routes.ts';
 import type { Route } from './routes.ts';
+import { routes } from './routes.ts';
 import { problemSchema } from './schemas.ts';
 
 /** The document of the routes this build has. */
@@ -18,7 +18,8 @@ export function openapiDocument(): Record<string, unknown> {
     info: {
       title: 'Turnstone',
       version: '1',
-      description: 'Runs the turns of AI agents: no outward act happens twice by accident, none is lost silently, every doubt is named.',
+      description:
+        'Runs the turns of AI agents: no outward act happens twice by accident, none is lost silently, every doubt is named.',
     },
     paths,
     components: {
@@ -29,19 +30,30 @@ export function openapiDocument(): Record<string, unknown> {
 }
 
 function operation(route: Route): Record<string, unknown> {
-  const problemContent = { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } };
+  const problemContent = {
+    'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } },
+  };
   const parameters = [...pathParameters(route.path), ...queryParameters(route)];
   return {
     summary: route.summary,
-    ...(route.roles === null ? { security: [] } : { security: [{ bearer: [] }], 'x-roles': route.roles }),
+    ...(route.roles === null
+      ? { security: [] }
+      : { security: [{ bearer: [] }], 'x-roles': route.roles }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(route.body === undefined
       ? {}
-      : { requestBody: { required: true, content: { 'application/json': { schema: schemaOf(route.body) } } } }),
+      : {
+          requestBody: {
+            required: true,
+            content: { 'application/json': { schema: schemaOf(route.body) } },
+          },
+        }),
     responses: {
       200: {
         description: 'The answer',
-        ...(route.answer === undefined ? {} : { content: { 'application/json': { schema: schemaOf(route.answer) } } }),
+        ...(route.answer === undefined
+          ? {}
+          : { content: { 'application/json': { schema: schemaOf(route.answer) } } }),
       },
       default: { description: 'A problem (RFC 9457) with a stable code', content: problemContent },
     },
@@ -60,7 +72,12 @@ function pathParameters(path: string): Record<string, unknown>[] {
 function queryParameters(route: Route): Record<string, unknown>[] {
   if (route.query === undefined) return [];
   const { properties = {} } = schemaOf(route.query) as { properties?: Record<string, unknown> };
-  return Object.entries(properties).map(([name, schema]) => ({ name, in: 'query', required: false, schema }));
+  return Object.entries(properties).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: false,
+    schema,
+  }));
 }
 
 function schemaOf(schema: v.GenericSchema): Record<string, unknown> {

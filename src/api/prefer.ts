@@ -17,10 +17,14 @@ export function parsePrefer(header: string | undefined): Preference {
     if (name.toLowerCase() !== 'wait') continue;
     const text = value.replace(/^"(.*)"$/, '$1');
     if (!/^\d{1,6}$/.test(text)) {
-      throw new TurnstoneError('invalid_request', `Prefer wait: expected whole seconds, got "${value}"`, {
-        retry: 'never',
-        details: { path: 'Prefer', got: value },
-      });
+      throw new TurnstoneError(
+        'invalid_request',
+        `Prefer wait: expected whole seconds, got "${value}"`,
+        {
+          retry: 'never',
+          details: { path: 'Prefer', got: value },
+        },
+      );
     }
     preference = { ...preference, waitMs: Math.min(Number(text) * 1000, limits.syncWaitMaxMs) };
   }

@@ -1,7 +1,8 @@
 // Errors on the wire: RFC 9457 problem details with a stable code (page 05).
 //   K-21  nothing of a cause or a stack leaves.
-import { TurnstoneError } from '../protocol/errors.ts';
+
 import type { ErrorCode } from '../protocol/errors.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
 import type { ApiResponse } from './api-request.ts';
 
 const statuses: Readonly<Partial<Record<ErrorCode, number>>> = {
@@ -51,7 +52,10 @@ export function problem(of: {
   extra?: Readonly<Record<string, unknown>>;
   retryAfterMs?: number;
 }): ApiResponse {
-  const retry = of.retryAfterMs === undefined ? {} : { 'retry-after': String(Math.max(1, Math.ceil(of.retryAfterMs / 1000))) };
+  const retry =
+    of.retryAfterMs === undefined
+      ? {}
+      : { 'retry-after': String(Math.max(1, Math.ceil(of.retryAfterMs / 1000))) };
   return {
     status: of.status,
     headers: { 'content-type': 'application/problem+json', 'cache-control': 'no-store', ...retry },
@@ -86,10 +90,15 @@ const titles: Readonly<Record<number, string>> = {
 /** The problem an error stands for; anything unknown is an opaque 500. */
 export function problemOf(error: unknown): ApiResponse {
   if (!(error instanceof TurnstoneError)) {
-    return problem({ status: 500, code: 'internal_error', detail: 'the request failed for an internal reason' });
+    return problem({
+      status: 500,
+      code: 'internal_error',
+      detail: 'the request failed for an internal reason',
+    });
   }
   const status = statuses[error.code] ?? 500;
-  const after = typeof error.retry === 'object' ? error.retry.afterMs : status === 503 ? 1_000 : undefined;
+  const after =
+    typeof error.retry === 'object' ? error.retry.afterMs : status === 503 ? 1_000 : undefined;
   const { details } = error;
   return problem({
     status,

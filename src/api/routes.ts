@@ -2,11 +2,23 @@
 import type * as v from 'valibot';
 import type { Role } from './api-request.ts';
 import type { Handler } from './handler.ts';
-import { home, openapi, health } from './service-routes.ts';
 import {
-  getJournal, getThread, getTurn, getUndecided, startTurn, verifyTurnRoute,
+  journalQuerySchema,
+  journalSchema,
+  startTurnSchema,
+  threadSchema,
+  turnSchema,
+  verdictSchema,
+} from './schemas.ts';
+import { health, home, openapi } from './service-routes.ts';
+import {
+  getJournal,
+  getThread,
+  getTurn,
+  getUndecided,
+  startTurn,
+  verifyTurnRoute,
 } from './turn-routes.ts';
-import { journalQuerySchema, journalSchema, startTurnSchema, threadSchema, turnSchema, verdictSchema } from './schemas.ts';
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -26,12 +38,55 @@ const operators: readonly Role[] = ['operator', 'admin'];
 const turn = '/v1/threads/{threadId}/turns/{turnId}';
 
 export const routes: readonly Route[] = [
-  { method: 'POST', path: '/v1/threads/{threadId}/turns', summary: 'Deliver a turn', roles: anyone, body: startTurnSchema, answer: turnSchema, handle: startTurn },
-  { method: 'GET', path: '/v1/threads/{threadId}', summary: 'Read a thread', roles: anyone, answer: threadSchema, handle: getThread },
-  { method: 'GET', path: turn, summary: 'Read a turn', roles: anyone, answer: turnSchema, handle: getTurn },
-  { method: 'GET', path: `${turn}/journal`, summary: 'Read a journal', roles: operators, query: journalQuerySchema, answer: journalSchema, handle: getJournal },
-  { method: 'GET', path: `${turn}/undecided`, summary: 'List open doubts', roles: operators, handle: getUndecided },
-  { method: 'POST', path: `${turn}/verify`, summary: 'Run a strict pass', roles: operators, answer: verdictSchema, handle: verifyTurnRoute },
+  {
+    method: 'POST',
+    path: '/v1/threads/{threadId}/turns',
+    summary: 'Deliver a turn',
+    roles: anyone,
+    body: startTurnSchema,
+    answer: turnSchema,
+    handle: startTurn,
+  },
+  {
+    method: 'GET',
+    path: '/v1/threads/{threadId}',
+    summary: 'Read a thread',
+    roles: anyone,
+    answer: threadSchema,
+    handle: getThread,
+  },
+  {
+    method: 'GET',
+    path: turn,
+    summary: 'Read a turn',
+    roles: anyone,
+    answer: turnSchema,
+    handle: getTurn,
+  },
+  {
+    method: 'GET',
+    path: `${turn}/journal`,
+    summary: 'Read a journal',
+    roles: operators,
+    query: journalQuerySchema,
+    answer: journalSchema,
+    handle: getJournal,
+  },
+  {
+    method: 'GET',
+    path: `${turn}/undecided`,
+    summary: 'List open doubts',
+    roles: operators,
+    handle: getUndecided,
+  },
+  {
+    method: 'POST',
+    path: `${turn}/verify`,
+    summary: 'Run a strict pass',
+    roles: operators,
+    answer: verdictSchema,
+    handle: verifyTurnRoute,
+  },
   { method: 'GET', path: '/healthz', summary: 'Health', roles: null, handle: health },
   { method: 'GET', path: '/openapi.json', summary: 'This document', roles: null, handle: openapi },
   { method: 'GET', path: '/', summary: 'Where the API is', roles: null, handle: home },

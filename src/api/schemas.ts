@@ -126,7 +126,10 @@ export const journalQuerySchema = v.strictObject({
     v.pipe(
       v.string(),
       v.regex(/^\d{1,4}$/, 'a whole number'),
-      v.check((text) => Number(text) >= 1 && Number(text) <= limits.journalPageRecords, `1 to ${limits.journalPageRecords}`),
+      v.check(
+        (text) => Number(text) >= 1 && Number(text) <= limits.journalPageRecords,
+        `1 to ${limits.journalPageRecords}`,
+      ),
     ),
   ),
 });

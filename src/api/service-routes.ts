@@ -1,7 +1,8 @@
 // Routes about the service itself.
-import document from './openapi.json' with { type: 'json' };
+
 import type { ApiResponse } from './api-request.ts';
 import { json } from './api-request.ts';
+import document from './openapi.json' with { type: 'json' };
 
 export function health(): ApiResponse {
   return json(200, { status: 'ok' });

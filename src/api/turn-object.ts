@@ -14,7 +14,9 @@ export function turnObject(
     status: view.status,
     replayed: facts.replayed,
     revision: view.revision,
-    ...(facts.replayed && facts.currentRevision !== undefined ? { currentRevision: facts.currentRevision } : {}),
+    ...(facts.replayed && facts.currentRevision !== undefined
+      ? { currentRevision: facts.currentRevision }
+      : {}),
     ...(view.status === 'succeeded' ? { result: view.result ?? null } : {}),
     ...(view.error === undefined ? {} : { error: view.error }),
     waits: view.waits.map((wait) => ({ ...wait, until: toIso(wait.until) })),

@@ -1,13 +1,14 @@
 // The turn routes: deliver, read, journal, doubts, strict pass.
+
+import type { TurnRef } from '../ports/store.ts';
 import { parseBudget } from '../protocol/budget.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { agentName, subjectId, threadId, toIso, turnId } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import type { RecordBody } from '../protocol/record.ts';
-import type { TurnRef } from '../ports/store.ts';
 import { acceptTurn } from '../runtime/accept-turn.ts';
-import { readJournal, readThread, readTurn, readUndecided } from '../runtime/read-turn.ts';
 import type { JournalEntry } from '../runtime/read-turn.ts';
+import { readJournal, readThread, readTurn, readUndecided } from '../runtime/read-turn.ts';
 import type { TurnRequest } from '../runtime/turn-request.ts';
 import type { TurnAnswer } from '../runtime/turn-view.ts';
 import { verifyTurn } from '../runtime/verify-turn.ts';
@@ -28,10 +29,14 @@ export async function startTurn(call: Call): Promise<ApiResponse> {
   const prefer = parsePrefer(request.headers.prefer);
   const agent = host.runtime.agents.get(agentName('agent', body.agent));
   if (agent === undefined) {
-    throw new TurnstoneError('agent_unknown', `agent: expected a registered agent, got "${body.agent}"`, {
-      retry: 'never',
-      details: { path: 'agent', got: body.agent },
-    });
+    throw new TurnstoneError(
+      'agent_unknown',
+      `agent: expected a registered agent, got "${body.agent}"`,
+      {
+        retry: 'never',
+        details: { path: 'agent', got: body.agent },
+      },
+    );
   }
   const input = body.input ?? null;
   agent.parseInput(input);
@@ -54,12 +59,18 @@ export async function startTurn(call: Call): Promise<ApiResponse> {
 
 function defined(budget: Readonly<Record<string, number | undefined>>): Record<string, number> {
   return Object.fromEntries(
-    Object.entries(budget).flatMap(([name, figure]) => (figure === undefined ? [] : [[name, figure]])),
+    Object.entries(budget).flatMap(([name, figure]) =>
+      figure === undefined ? [] : [[name, figure]],
+    ),
   );
 }
 
 /** Delivers and waits at most `waitMs` (default 25 s; 0 on a busy thread); then answers 202 or 409. */
-async function deliverWithin(call: Call, turn: TurnRequest, waitMs: number | null): Promise<ApiResponse> {
+async function deliverWithin(
+  call: Call,
+  turn: TurnRequest,
+  waitMs: number | null,
+): Promise<ApiResponse> {
   const { host } = call;
   const { clock } = host.runtime;
   const until = clock.monotonicMs() + (waitMs ?? limits.syncWaitMs);
@@ -70,7 +81,8 @@ async function deliverWithin(call: Call, turn: TurnRequest, waitMs: number | nul
     if (answer === 'late') {
       host.detach(pass);
       const view = await readTurn(host.runtime, turn.ref);
-      if (view !== null) return json(view.status === 'running' ? 202 : 200, turnObject(view, { replayed: false }));
+      if (view !== null)
+        return json(view.status === 'running' ? 202 : 200, turnObject(view, { replayed: false }));
       return answered(await acceptTurn(host.runtime, turn));
     }
     const again = until - clock.monotonicMs() > 0 && turn.drain?.aborted !== true;
@@ -86,7 +98,11 @@ async function deliverWithin(call: Call, turn: TurnRequest, waitMs: number | nul
   }
 }
 
-async function within(call: Call, pass: Promise<TurnAnswer>, ms: number): Promise<TurnAnswer | 'late'> {
+async function within(
+  call: Call,
+  pass: Promise<TurnAnswer>,
+  ms: number,
+): Promise<TurnAnswer | 'late'> {
   const { clock } = call.host.runtime;
   let cancel = (): void => undefined;
   const late = new Promise<'late'>((resolve) => {
@@ -146,7 +162,10 @@ export async function getTurn(call: Call): Promise<ApiResponse> {
 export async function getJournal(call: Call): Promise<ApiResponse> {
   const ref = refOf(call);
   const query = parseQuery(call.request, journalQuerySchema);
-  const page = { after: Number(query.after ?? 0), limit: Number(query.limit ?? limits.journalPageRecords) };
+  const page = {
+    after: Number(query.after ?? 0),
+    limit: Number(query.limit ?? limits.journalPageRecords),
+  };
   const journal = await readJournal(call.host.runtime, ref, page);
   if (journal === null) throw notFound(`a journal of turn "${ref.turn}"`);
   return json(200, {

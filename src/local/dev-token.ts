@@ -1,7 +1,8 @@
 // Bearer tokens of the local server only: `dev:<tenant>:<actor>:<role>`. AWS takes identity from claims.
-import { parseId, tenantId } from '../protocol/ids.ts';
-import { roles } from '../api/api-request.ts';
+
 import type { Identity } from '../api/api-request.ts';
+import { roles } from '../api/api-request.ts';
+import { parseId, tenantId } from '../protocol/ids.ts';
 
 /** The identity of an Authorization header, or null for none or a broken one. */
 export function devIdentity(authorization: string | undefined): Identity | null {

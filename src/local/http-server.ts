@@ -1,26 +1,37 @@
 // The embedded HTTP server: node:http in, ApiRequest through, ApiResponse out.
 //   T11  a body is cut off at its limit while it streams.
-import { createServer } from 'node:http';
+
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { limits } from '../protocol/limits.ts';
+import { createServer } from 'node:http';
 import type { ApiRequest, ApiResponse } from '../api/api-request.ts';
 import { handle } from '../api/handle.ts';
 import type { ApiHost } from '../api/handler.ts';
 import { tooLarge } from '../api/parse-body.ts';
 import { problemOf } from '../api/problem.ts';
+import { limits } from '../protocol/limits.ts';
 import { devIdentity } from './dev-token.ts';
 
 /** A server over an API host; the caller listens and closes. */
 export function httpServer(host: ApiHost): Server {
-  const server = createServer({ keepAliveTimeout: 5_000, requestTimeout: 120_000 }, (message, response) => {
-    void answer(host, message, response);
-  });
+  const server = createServer(
+    { keepAliveTimeout: 5_000, requestTimeout: 120_000 },
+    (message, response) => {
+      void answer(host, message, response);
+    },
+  );
   return server;
 }
 
-async function answer(host: ApiHost, message: IncomingMessage, response: ServerResponse): Promise<void> {
+async function answer(
+  host: ApiHost,
+  message: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
   const body = await readBody(message);
-  const result = body === 'too_large' ? await refuseLarge(message, response) : await handle(host, requestOf(message, body));
+  const result =
+    body === 'too_large'
+      ? await refuseLarge(message, response)
+      : await handle(host, requestOf(message, body));
   if (response.destroyed) return;
   write(response, result, message.method === 'HEAD');
 }
@@ -29,7 +40,9 @@ function refuseLarge(message: IncomingMessage, response: ServerResponse): ApiRes
   response.setHeader('connection', 'close');
   message.resume();
   const declared = Number(message.headers['content-length']);
-  return problemOf(tooLarge(Number.isSafeInteger(declared) ? declared : limits.requestBodyBytes + 1));
+  return problemOf(
+    tooLarge(Number.isSafeInteger(declared) ? declared : limits.requestBodyBytes + 1),
+  );
 }
 
 async function readBody(message: IncomingMessage): Promise<Uint8Array | null | 'too_large'> {

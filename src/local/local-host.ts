@@ -3,9 +3,10 @@
 // Owns: which adapters are wired, the sweep loop and the drain. Several processes over one folder are
 // legal: the store fences them, and whatever dies with a process is found again by a sweep.
 //   T4/EP-6  a planned stop announces nothing new, lets effects in flight finish and hands leases back.
+
+import { randomUUID } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { randomUUID } from 'node:crypto';
 import { allowList, parseAllow } from '../adapters/http/allow-list.ts';
 import { NodeHttpCaller } from '../adapters/http/node-http-caller.ts';
 import { LineQueue } from '../adapters/local/line-queue.ts';
@@ -15,9 +16,9 @@ import { openSqliteStore } from '../adapters/sqlite/open-sqlite-store.ts';
 import { systemClock, systemEntropy } from '../adapters/system/system-clock.ts';
 import { planAgent } from '../agent/plan/plan-agent.ts';
 import type { ApiHost } from '../api/handler.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
 import { describeError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
-import type { Telemetry } from '../ports/telemetry.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import { handleInboxBatch } from '../runtime/drive.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -52,14 +53,20 @@ export function localHost(
   const drain = new AbortController();
   const track = (promise: Promise<unknown>): void => {
     const tracked = promise
-      .catch((error: unknown) => telemetry.emit('work.failed', { reason: describeError(error).message }))
+      .catch((error: unknown) =>
+        telemetry.emit('work.failed', { reason: describeError(error).message }),
+      )
       .finally(() => work.delete(tracked));
     work.add(tracked);
   };
   const runtime: Runtime = {
     store,
     vault: new LocalVault(secrets, systemClock.monotonicMs),
-    queues: { inbox, events: new LineQueue('event', telemetry), intents: new LineQueue('intent', telemetry) },
+    queues: {
+      inbox,
+      events: new LineQueue('event', telemetry),
+      intents: new LineQueue('intent', telemetry),
+    },
     clock: systemClock,
     entropy: systemEntropy,
     telemetry,

@@ -10,7 +10,9 @@ const host = localHost(settings, telemetry);
 const server = httpServer(host);
 
 server.on('error', (error) => {
-  process.stderr.write(`turnstone: cannot listen on ${settings.host}:${settings.port}: ${error.message}\n`);
+  process.stderr.write(
+    `turnstone: cannot listen on ${settings.host}:${settings.port}: ${error.message}\n`,
+  );
   process.exit(1);
 });
 
@@ -18,7 +20,12 @@ server.listen(settings.port, settings.host, () => {
   const address = server.address();
   const port = typeof address === 'object' && address !== null ? address.port : settings.port;
   const shown = settings.host.includes(':') ? `[${settings.host}]` : settings.host;
-  const ready = { event: 'ready', url: `http://${shown}:${port}`, data: settings.data, pid: process.pid };
+  const ready = {
+    event: 'ready',
+    url: `http://${shown}:${port}`,
+    data: settings.data,
+    pid: process.pid,
+  };
   process.stdout.write(`${JSON.stringify(ready)}\n`);
   host.start();
 });

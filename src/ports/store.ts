@@ -26,7 +26,12 @@ export type ThreadRef = Omit<TurnRef, 'turn'>;
 /** Sealed bytes kept inline, or the address of parts that hold them (see putParts). */
 export type SealedPayload =
   | { readonly kind: 'inline'; readonly bytes: Uint8Array }
-  | { readonly kind: 'parts'; readonly digest: string; readonly count: number; readonly bytes: number };
+  | {
+      readonly kind: 'parts';
+      readonly digest: string;
+      readonly count: number;
+      readonly bytes: number;
+    };
 
 /** The turn that holds a thread, as the head names it. */
 export interface OpenTurn {
@@ -291,8 +296,15 @@ export interface TurnStore {
   /** Every position of the turn from `from`, in order, consistent, all pages. */
   journal(ref: TurnRef, from?: number): Promise<readonly Position[]>;
   /** Snapshot segments of a base. */
-  snapshot(thread: ThreadRef, base: { revision: number; count: number }): Promise<readonly CheckpointSegment[]>;
-  putSnapshot(thread: ThreadRef, revision: number, segments: readonly CheckpointSegment[]): Promise<void>;
+  snapshot(
+    thread: ThreadRef,
+    base: { revision: number; count: number },
+  ): Promise<readonly CheckpointSegment[]>;
+  putSnapshot(
+    thread: ThreadRef,
+    revision: number,
+    segments: readonly CheckpointSegment[],
+  ): Promise<void>;
 
   /** First write of a pass on a thread nobody holds: head, position, work row [T3, T4]. */
   claim(write: ClaimWrite): Promise<Claimed>;
@@ -315,12 +327,24 @@ export interface TurnStore {
   /** Removes the named entries after the queue confirmed them; deletes the row when nothing is left. */
   markSent(ref: TurnRef, entryIds: readonly string[], now: EpochMs): Promise<Cleared>;
   /** Changes the delivery bookkeeping of a row; creates nothing. */
-  noteTry(ref: TurnRef, change: { wakeAt?: EpochMs | null; tries?: number; parkedReason?: string | null; clearAccepted?: boolean }, now: EpochMs): Promise<Cleared>;
+  noteTry(
+    ref: TurnRef,
+    change: {
+      wakeAt?: EpochMs | null;
+      tries?: number;
+      parkedReason?: string | null;
+      clearAccepted?: boolean;
+    },
+    now: EpochMs,
+  ): Promise<Cleared>;
 
   /** Key row of a scope, consistent; null when never created. */
   key(tenant: TenantId, scope: string): Promise<KeyRow | null>;
   /** Creates a key row if absent; `lost` carries the row that stands. */
-  createKey(tenant: TenantId, row: KeyRow): Promise<{ kind: 'done' } | { kind: 'lost'; key: KeyRow } | Unknown>;
+  createKey(
+    tenant: TenantId,
+    row: KeyRow,
+  ): Promise<{ kind: 'done' } | { kind: 'lost'; key: KeyRow } | Unknown>;
   /** Scope of a subject, or of the tenant for one thread, as key rows and segments name it. */
   scopeOf(thread: ThreadRef, subject: SubjectId | null): Promise<string>;
 

@@ -1,7 +1,8 @@
 // Waits between attempts: exponential with an integer multiplier, a ceiling and derived jitter.
 //   BO-2  jitter comes from a hash of (turn, key, attempt), so every pass computes the same wait.
-import { TurnstoneError } from './errors.ts';
+
 import { hashParts } from './digest.ts';
+import { TurnstoneError } from './errors.ts';
 import { limits } from './limits.ts';
 
 export interface RetryPolicy {
@@ -59,6 +60,7 @@ export function backoffMs(of: {
 function delayBefore(policy: RetryPolicy, attempt: number): number {
   let delay = policy.initialMs;
   if (policy.multiplier === 1) return Math.min(delay, policy.maxMs);
-  for (let n = 2; n < attempt && delay < policy.maxMs && delay > 0; n += 1) delay *= policy.multiplier;
+  for (let n = 2; n < attempt && delay < policy.maxMs && delay > 0; n += 1)
+    delay *= policy.multiplier;
   return Math.min(delay, policy.maxMs);
 }

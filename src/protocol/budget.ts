@@ -26,9 +26,14 @@ export function parseBudget(value: Readonly<Record<string, unknown>>): Budget {
   const budget: Partial<Record<BudgetField, number>> = {};
   for (const [name, figure] of Object.entries(value)) {
     const least = zeroIsLegal.has(name as BudgetField) ? 0 : 1;
-    if (!known.includes(name)) throw invalid(name, `one of ${known.join(', ')}`, 'an unknown field');
+    if (!known.includes(name))
+      throw invalid(name, `one of ${known.join(', ')}`, 'an unknown field');
     if (typeof figure !== 'number' || !Number.isSafeInteger(figure) || figure < least) {
-      throw invalid(name, `an integer of at least ${least}`, JSON.stringify(figure) ?? typeof figure);
+      throw invalid(
+        name,
+        `an integer of at least ${least}`,
+        JSON.stringify(figure) ?? typeof figure,
+      );
     }
     budget[name as BudgetField] = figure;
   }
@@ -36,10 +41,14 @@ export function parseBudget(value: Readonly<Record<string, unknown>>): Budget {
 }
 
 function invalid(field: string, expected: string, got: string): TurnstoneError {
-  return new TurnstoneError('invalid_request', `budget.${field}: expected ${expected}, got ${got}`, {
-    retry: 'never',
-    details: { field: `budget.${field}`, expected, got },
-  });
+  return new TurnstoneError(
+    'invalid_request',
+    `budget.${field}: expected ${expected}, got ${got}`,
+    {
+      retry: 'never',
+      details: { field: `budget.${field}`, expected, got },
+    },
+  );
 }
 
 /** What a journal has spent; the same from every pass (BU-5). */

@@ -18,10 +18,14 @@ export class CodecError extends TurnstoneError {
   override readonly name = 'CodecError';
   constructor(path: string, got: string) {
     const expected = 'a value that comes back equal from storage';
-    super('value_not_storable', `${path === '' ? 'value' : path}: expected ${expected}, got ${got}`, {
-      retry: 'never',
-      details: { path, expected, got },
-    });
+    super(
+      'value_not_storable',
+      `${path === '' ? 'value' : path}: expected ${expected}, got ${got}`,
+      {
+        retry: 'never',
+        details: { path, expected, got },
+      },
+    );
   }
 }
 
@@ -43,7 +47,8 @@ export function digestOf(value: unknown): string {
 }
 
 function toJson(value: unknown, path: string, depth: number, above: Set<object>): unknown {
-  if (depth > limits.valueDepth) throw new CodecError(path, `nesting deeper than ${limits.valueDepth}`);
+  if (depth > limits.valueDepth)
+    throw new CodecError(path, `nesting deeper than ${limits.valueDepth}`);
   switch (typeof value) {
     case 'string':
       if (!value.isWellFormed()) throw new CodecError(path, 'a text with a lone surrogate');
@@ -99,9 +104,14 @@ function compositeToJson(value: object, path: string, depth: number, above: Set<
     return { [tagKey]: ['map', entries] };
   }
   if (value instanceof Set && prototype === Set.prototype) {
-    return { [tagKey]: ['set', [...value].map((item, index) => inner(item, `${path}.item(${index})`))] };
+    return {
+      [tagKey]: ['set', [...value].map((item, index) => inner(item, `${path}.item(${index})`))],
+    };
   }
-  if (value instanceof Uint8Array && (prototype === Uint8Array.prototype || Buffer.isBuffer(value))) {
+  if (
+    value instanceof Uint8Array &&
+    (prototype === Uint8Array.prototype || Buffer.isBuffer(value))
+  ) {
     return { [tagKey]: ['bytes', base64url(value)] };
   }
   throw new CodecError(path, `an instance of ${className(value)}`);
@@ -131,7 +141,8 @@ function recordToJson(
     if (typeof key === 'symbol') throw new CodecError(at, 'a symbol key');
     if (!key.isWellFormed()) throw new CodecError(path, 'a key with a lone surrogate');
     const descriptor = Object.getOwnPropertyDescriptor(value, key);
-    if (descriptor === undefined || !('value' in descriptor)) throw new CodecError(at, 'an accessor');
+    if (descriptor === undefined || !('value' in descriptor))
+      throw new CodecError(at, 'an accessor');
     if (descriptor.enumerable !== true) throw new CodecError(at, 'a hidden member');
     if (key === 'toJSON' && typeof descriptor.value === 'function') {
       throw new CodecError(at, 'an object with toJSON');
@@ -147,8 +158,8 @@ function recordToJson(
 }
 
 function className(value: object): string {
-  const { constructor } = value;
-  return typeof constructor === 'function' && constructor.name !== '' ? constructor.name : 'a class';
+  const made: unknown = value.constructor;
+  return typeof made === 'function' && made.name !== '' ? made.name : 'a class';
 }
 
 function fromJson(value: unknown): unknown {
@@ -186,7 +197,9 @@ function untag(tagged: unknown): unknown {
     case 'bytes':
       return new Uint8Array(fromBase64url(data));
     case 'map':
-      return new Map(data.map(([key, item]: [unknown, unknown]) => [fromJson(key), fromJson(item)]));
+      return new Map(
+        data.map(([key, item]: [unknown, unknown]) => [fromJson(key), fromJson(item)]),
+      );
     case 'set':
       return new Set(data.map(fromJson));
     case 'object':
@@ -197,8 +210,12 @@ function untag(tagged: unknown): unknown {
 }
 
 function unknownTag(tag: unknown): TurnstoneError {
-  return new TurnstoneError('record_skew', `stored value: expected a known tag, got ${JSON.stringify(tag)}`, {
-    retry: 'never',
-    details: { got: JSON.stringify(tag) ?? 'undefined' },
-  });
+  return new TurnstoneError(
+    'record_skew',
+    `stored value: expected a known tag, got ${JSON.stringify(tag)}`,
+    {
+      retry: 'never',
+      details: { got: JSON.stringify(tag) ?? 'undefined' },
+    },
+  );
 }

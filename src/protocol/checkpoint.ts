@@ -44,7 +44,7 @@ export function foldState(
 }
 
 /** The value a key stands for; undefined when it is absent. Throws `state_type` on a mixed use. */
-export function valueOf(state: FoldedState, key: string): unknown {
+export function valueAt(state: FoldedState, key: string): unknown {
   const contributions = state.get(key);
   if (contributions === undefined) return undefined;
   let value: unknown;
@@ -54,7 +54,7 @@ export function valueOf(state: FoldedState, key: string): unknown {
 
 /** All values, for migrations and for people. */
 export function valuesOf(state: FoldedState): Record<string, unknown> {
-  return Object.fromEntries([...state.keys()].map((key) => [key, valueOf(state, key)]));
+  return Object.fromEntries([...state.keys()].map((key) => [key, valueAt(state, key)]));
 }
 
 /** The value of a key after one more change; the check runs before the change is staged. */
@@ -105,8 +105,12 @@ export function changesText(changes: readonly StateChange[]): string {
 }
 
 function mixed(key: string, expected: string, got: unknown): TurnstoneError {
-  return new TurnstoneError('invalid_request', `state "${key}": expected ${expected}, got ${typeof got}`, {
-    retry: 'never',
-    details: { field: key, expected, got: typeof got },
-  });
+  return new TurnstoneError(
+    'invalid_request',
+    `state "${key}": expected ${expected}, got ${typeof got}`,
+    {
+      retry: 'never',
+      details: { field: key, expected, got: typeof got },
+    },
+  );
 }

@@ -27,7 +27,8 @@ export function framed(domain: string, parts: readonly Part[]): Uint8Array {
 
 function frame(part: Part): Uint8Array {
   const type = typeof part === 'string' ? 1 : typeof part === 'number' ? 2 : 3;
-  const bytes = typeof part === 'string' ? utf8.encode(part) : typeof part === 'number' ? integer(part) : part;
+  const bytes =
+    typeof part === 'string' ? utf8.encode(part) : typeof part === 'number' ? integer(part) : part;
   const head = new Uint8Array(9);
   const view = new DataView(head.buffer);
   view.setUint8(0, type);

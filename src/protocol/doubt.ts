@@ -26,7 +26,10 @@ export function siteKey(site: Site): string {
 }
 
 /** Every unsettled send of a mutating effect, one entry a dispatch, in journal order of its first announcement. */
-export function doubtsOf(bodies: Iterable<RecordBody>, options: { reads?: boolean } = {}): readonly Doubt[] {
+export function doubtsOf(
+  bodies: Iterable<RecordBody>,
+  options: { reads?: boolean } = {},
+): readonly Doubt[] {
   const dispatches = new Map<string, Dispatch>();
   for (const body of bodies) apply(dispatches, body);
   const doubts: Doubt[] = [];
@@ -61,13 +64,15 @@ function apply(dispatches: Map<string, Dispatch>, body: RecordBody): void {
   }
   if (body.kind === 'EffectReconciled') {
     const dispatch = dispatches.get(siteKey(body.site));
-    if (body.disposition === 'in_doubt') dispatch?.open.set(body.key, { since: body.at, doubt: 'inconclusive' });
+    if (body.disposition === 'in_doubt')
+      dispatch?.open.set(body.key, { since: body.at, doubt: 'inconclusive' });
     else dispatch?.open.clear();
     return;
   }
   if (body.kind === 'EffectFailed') {
     const dispatch = dispatches.get(siteKey(body.site));
-    if (body.disposition === 'in_doubt') dispatch?.open.set(body.key, { since: body.at, doubt: 'inconclusive' });
+    if (body.disposition === 'in_doubt')
+      dispatch?.open.set(body.key, { since: body.at, doubt: 'inconclusive' });
     else dispatch?.open.delete(body.key);
   }
 }

@@ -1,17 +1,55 @@
 // Errors as data: a closed set of codes, what to do about each, and nothing secret in their text.
 //   K-21  serialising an error leaves out its cause, which may hold credentials.
 export const errorCodes = [
-  'agent_mismatch', 'agent_unknown', 'already_announced', 'already_decided', 'concluded',
-  'digest_mismatch', 'effect_arguments_changed', 'effect_in_flight', 'erased', 'expired',
-  'fingerprint_mismatch', 'forbidden', 'foreign_subject', 'four_eyes', 'internal_error',
-  'invalid_agent', 'invalid_effect', 'invalid_input', 'invalid_plan', 'invalid_request',
-  'invalid_durable_turn_result', 'journal_corrupt', 'key_service_unavailable', 'lease_lost',
-  'legal_hold', 'method_not_allowed', 'not_found', 'not_implemented', 'not_quarantined',
-  'not_supported_yet', 'payload_missing', 'payload_too_large', 'payload_unreadable',
-  'quarantined', 'record_skew', 'record_too_large', 'request_invalid_json', 'schema_from_future',
-  'shutting_down', 'store_unavailable', 'store_rejected', 'subject_erased', 'subject_required',
-  'thread_busy', 'turn_payload_changed', 'unauthorized', 'unsupported_media_type',
-  'unknown_reference', 'value_not_storable',
+  'agent_mismatch',
+  'agent_unknown',
+  'already_announced',
+  'already_decided',
+  'concluded',
+  'digest_mismatch',
+  'effect_arguments_changed',
+  'effect_in_flight',
+  'erased',
+  'expired',
+  'fingerprint_mismatch',
+  'forbidden',
+  'foreign_subject',
+  'four_eyes',
+  'internal_error',
+  'invalid_agent',
+  'invalid_effect',
+  'invalid_input',
+  'invalid_plan',
+  'invalid_request',
+  'invalid_durable_turn_result',
+  'journal_corrupt',
+  'key_service_unavailable',
+  'lease_lost',
+  'legal_hold',
+  'method_not_allowed',
+  'not_found',
+  'not_implemented',
+  'not_quarantined',
+  'not_supported_yet',
+  'payload_missing',
+  'payload_too_large',
+  'payload_unreadable',
+  'quarantined',
+  'record_skew',
+  'record_too_large',
+  'request_invalid_json',
+  'schema_from_future',
+  'shutting_down',
+  'store_unavailable',
+  'store_rejected',
+  'subject_erased',
+  'subject_required',
+  'thread_busy',
+  'turn_payload_changed',
+  'unauthorized',
+  'unsupported_media_type',
+  'unknown_reference',
+  'value_not_storable',
 ] as const;
 export type ErrorCode = (typeof errorCodes)[number];
 /** When the same call may succeed: at once, after a wait, or never as it is. */
@@ -46,7 +84,11 @@ export class InvariantError extends Error {
 }
 
 /** Throws InvariantError with the promise's label when `condition` is false. */
-export function assertInvariant(condition: boolean, label: string, message: string): asserts condition {
+export function assertInvariant(
+  condition: boolean,
+  label: string,
+  message: string,
+): asserts condition {
   if (!condition) throw new InvariantError(`${label}: ${message}`);
 }
 
@@ -77,7 +119,8 @@ export function describeError(thrown: unknown): { name: string; message: string;
 }
 
 function property(thrown: unknown, name: string): unknown {
-  if ((typeof thrown !== 'object' && typeof thrown !== 'function') || thrown === null) return undefined;
+  if ((typeof thrown !== 'object' && typeof thrown !== 'function') || thrown === null)
+    return undefined;
   try {
     return Reflect.get(thrown, name);
   } catch {
@@ -93,12 +136,16 @@ function field(thrown: unknown, name: string): string | undefined {
 function plain(thrown: unknown): string {
   if (typeof thrown === 'string') return thrown === '' ? 'an empty text was thrown' : thrown;
   if (thrown === null || thrown === undefined) return `${thrown} was thrown`;
-  if (typeof thrown === 'object' || typeof thrown === 'function') return `a thrown ${typeof thrown} without a message`;
+  if (typeof thrown === 'object' || typeof thrown === 'function')
+    return `a thrown ${typeof thrown} without a message`;
   return String(thrown);
 }
 
 function bounded(text: string): string {
   const whole = text.toWellFormed();
   if (Buffer.byteLength(whole) <= textBytesMax) return whole;
-  return `${Buffer.from(whole).subarray(0, textBytesMax - 4).toString('utf8').replace(/\uFFFD$/u, '')}…`;
+  return `${Buffer.from(whole)
+    .subarray(0, textBytesMax - 4)
+    .toString('utf8')
+    .replace(/\uFFFD$/u, '')}…`;
 }

@@ -39,7 +39,8 @@ export function classifyHttp(answer: HttpAnswer): HttpOutcome {
     const disposition = answer.mutates ? 'landed' : 'did_not_happen';
     return { kind: 'failed', disposition, permanent: true, code };
   }
-  if (refusals.has(status)) return { kind: 'failed', disposition: 'did_not_happen', permanent: true, code };
+  if (refusals.has(status))
+    return { kind: 'failed', disposition: 'did_not_happen', permanent: true, code };
   if (notNow.has(status)) {
     const advice = adviceOf(answer.retryAfterSeconds);
     return { kind: 'failed', disposition: 'did_not_happen', permanent: false, code, ...advice };

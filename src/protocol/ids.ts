@@ -25,15 +25,20 @@ export function parseId(field: string, value: unknown): string {
   return value;
 }
 
-export const tenantId = (field: string, value: unknown): TenantId => parseId(field, value) as TenantId;
-export const threadId = (field: string, value: unknown): ThreadId => parseId(field, value) as ThreadId;
+export const tenantId = (field: string, value: unknown): TenantId =>
+  parseId(field, value) as TenantId;
+export const threadId = (field: string, value: unknown): ThreadId =>
+  parseId(field, value) as ThreadId;
 export const turnId = (field: string, value: unknown): TurnId => parseId(field, value) as TurnId;
-export const agentName = (field: string, value: unknown): AgentName => parseId(field, value) as AgentName;
-export const subjectId = (field: string, value: unknown): SubjectId => parseId(field, value) as SubjectId;
+export const agentName = (field: string, value: unknown): AgentName =>
+  parseId(field, value) as AgentName;
+export const subjectId = (field: string, value: unknown): SubjectId =>
+  parseId(field, value) as SubjectId;
 
 /** Checks an instant; throws `invalid_request` unless it is a whole number of milliseconds from 0. */
 export function epochMs(value: number): EpochMs {
-  if (!Number.isSafeInteger(value) || value < 0) throw invalid('instant', 'milliseconds since the epoch', String(value));
+  if (!Number.isSafeInteger(value) || value < 0)
+    throw invalid('instant', 'milliseconds since the epoch', String(value));
   return value as EpochMs;
 }
 

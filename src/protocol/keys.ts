@@ -55,9 +55,18 @@ export function intentId(of: {
   ordinal: number;
 }): string {
   const parts = [of.tenant, of.agent, of.thread, of.turnId, of.step, of.phase, of.ordinal];
-  const hash = createHash('sha1').update(intentNamespace).update(framed('turnstone.intent.1', parts)).digest();
+  const hash = createHash('sha1')
+    .update(intentNamespace)
+    .update(framed('turnstone.intent.1', parts))
+    .digest();
   hash[6] = ((hash[6] ?? 0) & 0x0f) | 0x50;
   hash[8] = ((hash[8] ?? 0) & 0x3f) | 0x80;
   const hex = hash.subarray(0, 16).toString('hex');
-  return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+  return [
+    hex.slice(0, 8),
+    hex.slice(8, 12),
+    hex.slice(12, 16),
+    hex.slice(16, 20),
+    hex.slice(20),
+  ].join('-');
 }

@@ -85,6 +85,9 @@ function holds(condition: boolean, relation: string): void {
 holds(limits.partBytes + kib < limits.itemBytes, 'a part with its key fits an item');
 holds(limits.batchBytes + 64 * kib < limits.itemBytes, 'a position with its key fits an item');
 holds(limits.leaseMs >= limits.leaseMinMs, 'the default lease is legal');
-holds(limits.effectTimeoutMs <= limits.turnTimeoutMs, 'an effect may use its whole timeout in a turn');
+holds(
+  limits.effectTimeoutMs <= limits.turnTimeoutMs,
+  'an effect may use its whole timeout in a turn',
+);
 holds(limits.payloadBytesMax >= limits.effectAnswerBytes, 'every legal answer can be stored');
 holds(limits.retryInitialMs <= limits.retryMaxMs, 'the first wait is at most the longest');

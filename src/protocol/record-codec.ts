@@ -205,8 +205,12 @@ function placeIn(value: unknown): PayloadPlace {
 }
 
 function skew(member: string, expected: string, got: string): TurnstoneError {
-  return new TurnstoneError('record_skew', `journal record member "${member}": expected ${expected}, got ${got}`, {
-    retry: 'never',
-    details: { member, expected, got },
-  });
+  return new TurnstoneError(
+    'record_skew',
+    `journal record member "${member}": expected ${expected}, got ${got}`,
+    {
+      retry: 'never',
+      details: { member, expected, got },
+    },
+  );
 }

@@ -28,7 +28,12 @@ export interface Spend {
 export type PayloadPlace =
   | { readonly kind: 'none' }
   | { readonly kind: 'beside' }
-  | { readonly kind: 'parts'; readonly digest: string; readonly count: number; readonly bytes: number }
+  | {
+      readonly kind: 'parts';
+      readonly digest: string;
+      readonly count: number;
+      readonly bytes: number;
+    }
   /** Landed output over the limit: only its digest and size are kept (decision 22). */
   | { readonly kind: 'lost'; readonly digest: string; readonly bytes: number };
 

@@ -1,7 +1,14 @@
 // Statuses of a turn and what each one allows (page 01, 0.1). Pure data.
 /** Every status a caller may see. */
 export const turnStatuses = [
-  'running', 'suspended', 'succeeded', 'failed', 'cancelled', 'exhausted', 'quarantined', 'abandoned',
+  'running',
+  'suspended',
+  'succeeded',
+  'failed',
+  'cancelled',
+  'exhausted',
+  'quarantined',
+  'abandoned',
 ] as const;
 export type TurnStatus = (typeof turnStatuses)[number];
 

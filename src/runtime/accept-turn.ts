@@ -3,15 +3,15 @@
 //   B5  the queue message is a reference; the payload waits sealed in the store.
 import { encode } from '../protocol/canonical.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
-import { checkThread } from './thread-gates.ts';
 import { inboxEntry } from './inbox-message.ts';
 import { keyringOf } from './keyring.ts';
 import { knownTurn, runningView } from './known-turn.ts';
 import { sealContext, sealText } from './payloads.ts';
 import { relayThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
-import { payloadChanged, payloadDigest } from './turn-request.ts';
+import { checkThread } from './thread-gates.ts';
 import type { Admission, TurnRequest } from './turn-request.ts';
+import { payloadChanged, payloadDigest } from './turn-request.ts';
 import type { TurnAnswer } from './turn-view.ts';
 
 /** Stores the delivery and its inbox entry, then relays; a turn that is already known is answered as such. */
@@ -44,10 +44,14 @@ export async function acceptTurn(runtime: Runtime, request: TurnRequest): Promis
   };
   const accepted = await runtime.store.accept(ref, acceptance, inboxEntry(ref, 'accept'), now);
   if (accepted.kind === 'unknown') {
-    throw new TurnstoneError('store_unavailable', 'whether the turn was accepted is not known; send it again', {
-      retry: 'now',
-      cause: accepted.cause,
-    });
+    throw new TurnstoneError(
+      'store_unavailable',
+      'whether the turn was accepted is not known; send it again',
+      {
+        retry: 'now',
+        cause: accepted.cause,
+      },
+    );
   }
   if (accepted.kind === 'lost' && accepted.work?.accepted?.payloadDigest !== digest) {
     throw payloadChanged(ref);

@@ -16,7 +16,10 @@ export interface AgentDefinition {
   /** Checkpoint schema revision; a thread with a newer one is held (decision 19). */
   readonly schema: number;
   /** Single-step migrations by the revision they start from; pure, persisted by the next commit (B-66). */
-  readonly migrations: ReadonlyMap<number, (state: Readonly<Record<string, unknown>>) => Record<string, unknown>>;
+  readonly migrations: ReadonlyMap<
+    number,
+    (state: Readonly<Record<string, unknown>>) => Record<string, unknown>
+  >;
   readonly onQuarantine: 'continue' | 'block';
   /** Checks the input before anything is written; throws TurnstoneError `invalid_input` or `invalid_plan` naming the path. */
   parseInput(input: unknown): unknown;
@@ -34,7 +37,9 @@ export interface AgentOptions {
   readonly presentation?: unknown;
   readonly accepts?: readonly string[];
   readonly schema?: number;
-  readonly migrations?: Readonly<Record<number, (state: Readonly<Record<string, unknown>>) => Record<string, unknown>>>;
+  readonly migrations?: Readonly<
+    Record<number, (state: Readonly<Record<string, unknown>>) => Record<string, unknown>>
+  >;
   /** Default `continue` (decision 26). */
   readonly onQuarantine?: 'continue' | 'block';
   readonly parseInput?: (input: unknown) => unknown;
@@ -52,7 +57,9 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
     presentation: digestOf({ presentation: options.presentation ?? null }),
     accepts: new Set(options.accepts ?? []),
     schema: options.schema ?? 1,
-    migrations: new Map(Object.entries(options.migrations ?? {}).map(([from, step]) => [Number(from), step])),
+    migrations: new Map(
+      Object.entries(options.migrations ?? {}).map(([from, step]) => [Number(from), step]),
+    ),
     onQuarantine: options.onQuarantine ?? 'continue',
     parseInput: options.parseInput ?? ((input) => input),
     frozenPlan: options.frozenPlan ?? false,

@@ -2,6 +2,8 @@
 //   T1   checkpoint, projection, outbox entry and last records go in one transaction or not at all.
 //   T2   the conclusion is the last record; a lost acknowledgement is settled by its position's token.
 //   Decision 6, 24  no success over an open doubt; a failed turn concludes and changes no checkpoint.
+
+import type { Checkpoint, Concluded, Head, Hold, OutboxEntry } from '../ports/store.ts';
 import { tallyOf } from '../protocol/budget.ts';
 import { decode, encode } from '../protocol/canonical.ts';
 import { base64url, hashParts } from '../protocol/digest.ts';
@@ -10,13 +12,12 @@ import { AgentError, describeError, TurnstoneError } from '../protocol/errors.ts
 import type { EpochMs } from '../protocol/ids.ts';
 import type { RecordBody } from '../protocol/record.ts';
 import type { Conclusion } from '../protocol/turn-status.ts';
-import type { Checkpoint, Concluded, Head, Hold, OutboxEntry } from '../ports/store.ts';
-import type { Keyring } from './keyring.ts';
-import { noPayload, payloadOf } from './journal-writer.ts';
 import type { JournalWriter } from './journal-writer.ts';
-import { sealContext, sealText } from './payloads.ts';
-import { describeSite } from './pass.ts';
+import { noPayload, payloadOf } from './journal-writer.ts';
+import type { Keyring } from './keyring.ts';
 import type { Pass, PassEnd } from './pass.ts';
+import { describeSite } from './pass.ts';
+import { sealContext, sealText } from './payloads.ts';
 import type { Divergence } from './resume-point.ts';
 import { nextCheckpoint } from './thread-state.ts';
 import { EffectError } from './turn-context.ts';
@@ -30,16 +31,26 @@ export interface Verdict {
 }
 
 /** Judges the end of a pass against its journal (severity CC-2, decision 6). */
-export function verdictOf(end: Exclude<PassEnd, { kind: 'ended' | 'parked' | 'broken' | 'undecidable' }>, bodies: Iterable<RecordBody>): Verdict {
-  if (end.kind === 'diverged') return { status: 'quarantined', error: divergenceError(end.divergence) };
+export function verdictOf(
+  end: Exclude<PassEnd, { kind: 'ended' | 'parked' | 'broken' | 'undecidable' }>,
+  bodies: Iterable<RecordBody>,
+): Verdict {
+  if (end.kind === 'diverged')
+    return { status: 'quarantined', error: divergenceError(end.divergence) };
   const doubts = doubtsOf(bodies);
   const [doubt] = doubts;
   if (doubt !== undefined) {
     const why = `the outcome of ${doubt.effect} (${describeSite(doubt.site)}) is unknown`;
-    return { status: 'quarantined', error: errorAt('effect_undecided', why, doubt.site.step, doubt.key) };
+    return {
+      status: 'quarantined',
+      error: errorAt('effect_undecided', why, doubt.site.step, doubt.key),
+    };
   }
   if (end.kind === 'timeout') {
-    return { status: 'failed', error: { code: 'turn_timeout', message: 'the turn made no progress within its time limit' } };
+    return {
+      status: 'failed',
+      error: { code: 'turn_timeout', message: 'the turn made no progress within its time limit' },
+    };
   }
   if (end.kind === 'threw') {
     const undecided = end.error instanceof EffectError && end.error.undecided;
@@ -52,13 +63,17 @@ function resultVerdict(value: unknown): Verdict {
   try {
     return { status: 'succeeded', result: decode(encode(value ?? null)) };
   } catch (error) {
-    return { status: 'failed', error: { code: 'result_not_storable', message: describeError(error).message } };
+    return {
+      status: 'failed',
+      error: { code: 'result_not_storable', message: describeError(error).message },
+    };
   }
 }
 
 function errorOf(error: unknown): TurnError {
   const { message } = describeError(error);
-  if (error instanceof EffectError) return errorAt(error.code, message, error.step, error.effectKey);
+  if (error instanceof EffectError)
+    return errorAt(error.code, message, error.step, error.effectKey);
   const step = stepOf(error);
   if (error instanceof AgentError || error instanceof TurnstoneError) {
     return errorAt(error.code, message, step);
@@ -112,8 +127,13 @@ export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
   const succeeded = verdict.status === 'succeeded';
   const following = succeeded
     ? await nextCheckpoint({
-        ref, keyring, scope, latest: of.checkpoint, loaded: pass.setup.state,
-        changes: pass.changes, schema: agent.schema,
+        ref,
+        keyring,
+        scope,
+        latest: of.checkpoint,
+        loaded: pass.setup.state,
+        changes: pass.changes,
+        schema: agent.schema,
       })
     : null;
   const code = verdict.error === undefined ? {} : { code: verdict.error.code };
@@ -211,7 +231,12 @@ function endOf(writer: JournalWriter): ConclusionOutcome {
   return { kind: 'displaced' };
 }
 
-function viewOf(of: Conclusive, bodies: readonly RecordBody[], revision: number, now: EpochMs): TurnView {
+function viewOf(
+  of: Conclusive,
+  bodies: readonly RecordBody[],
+  revision: number,
+  now: EpochMs,
+): TurnView {
   const { ref, agent } = of.pass.setup;
   const { verdict } = of;
   const { steps, effects, attempts, tokens, minorUnits } = tallyOf(bodies);
@@ -258,7 +283,9 @@ function storedView(turn: TurnView) {
 /** K-68: the commit announces itself as the last outbox entry, by reference only. */
 function committedEntry(of: Conclusive, revision: number, now: EpochMs): OutboxEntry {
   const { ref, agent } = of.pass.setup;
-  const id = base64url(hashParts('turnstone.event.1', [ref.tenant, ref.thread, ref.turn, 'turn.committed']));
+  const id = base64url(
+    hashParts('turnstone.event.1', [ref.tenant, ref.thread, ref.turn, 'turn.committed']),
+  );
   const body = {
     v: 1,
     id,

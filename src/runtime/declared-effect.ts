@@ -1,11 +1,12 @@
 // An effect's declaration, checked and completed with its defaults before anything is announced.
-import { encode } from '../protocol/canonical.ts';
+
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import { parseRetryPolicy } from '../protocol/backoff.ts';
 import { addSpend } from '../protocol/budget.ts';
-import { TurnstoneError } from '../protocol/errors.ts';
+import { encode } from '../protocol/canonical.ts';
 import type { Recovery } from '../protocol/effect-decision.ts';
 import { recordAtOnce } from '../protocol/effect-decision.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
 import { parseEffectKind } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import type { Spend } from '../protocol/record.ts';
@@ -36,8 +37,10 @@ export function declareEffect(effect: Effect<unknown>): DeclaredEffect {
   }
   const mutates = effect.mutates ?? true;
   const recovery = effect.recovery ?? (mutates ? 'operator' : 'retry');
-  if (!recoveries.includes(recovery)) throw refused('recovery', recoveries.join(', '), String(recovery));
-  if (typeof effect.perform !== 'function') throw refused('perform', 'a function', typeof effect.perform);
+  if (!recoveries.includes(recovery))
+    throw refused('recovery', recoveries.join(', '), String(recovery));
+  if (typeof effect.perform !== 'function')
+    throw refused('perform', 'a function', typeof effect.perform);
   const timeoutMs = effect.timeoutMs ?? limits.effectTimeoutMs;
   if (!Number.isSafeInteger(timeoutMs) || timeoutMs < 1) {
     throw refused('timeoutMs', 'a positive integer', String(timeoutMs));

@@ -1,17 +1,18 @@
 // Driving a turn on without its caller: an inbox message, a due wake, a stranded lease.
 //   Ruling 12  whatever has an acceptance or a journal goes on by itself; a busy thread waits its turn.
 //   T3  messages of a thread come in order; a failed one holds back those behind it, others go on.
+
+import type { Handled } from '../ports/queue.ts';
+import type { Acceptance, Begun, TurnRef } from '../ports/store.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
-import type { Acceptance, Begun, TurnRef } from '../ports/store.ts';
-import type { Handled } from '../ports/queue.ts';
-import { admissionOf } from './known-turn.ts';
 import { parseInboxBody } from './inbox-message.ts';
 import { keyringOf } from './keyring.ts';
+import { admissionOf } from './known-turn.ts';
 import { openPayload, sealContext } from './payloads.ts';
 import type { Runtime } from './runtime.ts';
-import { admissionFrom } from './turn-request.ts';
 import type { HostBounds, TurnRequest } from './turn-request.ts';
+import { admissionFrom } from './turn-request.ts';
 import type { TurnAnswer } from './turn-view.ts';
 import { driveOpen, withTurn } from './with-turn.ts';
 
@@ -26,7 +27,11 @@ export async function drive(runtime: Runtime, ref: TurnRef, host: HostBounds): P
     }
     if (open !== null) {
       if (!runtime.agents.has(open.agent)) {
-        return { kind: 'later', afterMs: runtime.settings.leaseMs, reason: `no agent "${open.agent}" here` };
+        return {
+          kind: 'later',
+          afterMs: runtime.settings.leaseMs,
+          reason: `no agent "${open.agent}" here`,
+        };
       }
       const outcome = await driveOpen(runtime, { ...ref, turn: open.turn }, host);
       if (outcome.kind === 'answer' && open.turn === ref.turn) return handled(outcome.answer);
@@ -36,16 +41,28 @@ export async function drive(runtime: Runtime, ref: TurnRef, host: HostBounds): P
     if (accepted === null) return { kind: 'done' };
     const request = await requestOf(runtime, ref, begun, accepted, host);
     if (request === null) {
-      return { kind: 'later', afterMs: runtime.settings.leaseMs, reason: `no agent "${accepted.agent}" here` };
+      return {
+        kind: 'later',
+        afterMs: runtime.settings.leaseMs,
+        reason: `no agent "${accepted.agent}" here`,
+      };
     }
     return handled(await withTurn(runtime, request));
   }
-  return { kind: 'later', afterMs: 1_000, reason: 'the thread changed under every attempt to begin' };
+  return {
+    kind: 'later',
+    afterMs: 1_000,
+    reason: 'the thread changed under every attempt to begin',
+  };
 }
 
 function handled(answer: TurnAnswer): Handled {
   if (answer.kind !== 'busy') return { kind: 'done' };
-  return { kind: 'later', afterMs: answer.retryAfterMs, reason: `turn ${answer.holder} holds the thread` };
+  return {
+    kind: 'later',
+    afterMs: answer.retryAfterMs,
+    reason: `turn ${answer.holder} holds the thread`,
+  };
 }
 
 async function requestOf(
@@ -60,12 +77,21 @@ async function requestOf(
   const keyring = keyringOf(runtime, ref, begun);
   const sealer = await keyring.reader(accepted.scope);
   if (sealer === null || sealer.generation !== accepted.generation) {
-    throw new TurnstoneError('subject_erased', `the subject of turn "${ref.turn}" was erased before it ran`, {
-      retry: 'never',
-      details: { turnId: ref.turn },
-    });
+    throw new TurnstoneError(
+      'subject_erased',
+      `the subject of turn "${ref.turn}" was erased before it ran`,
+      {
+        retry: 'never',
+        details: { turnId: ref.turn },
+      },
+    );
   }
-  const opened = await openPayload(runtime.store, sealer, sealContext(ref, 'accept', 0), accepted.payload);
+  const opened = await openPayload(
+    runtime.store,
+    sealer,
+    sealContext(ref, 'accept', 0),
+    accepted.payload,
+  );
   const { subject, budget, actor, input } = admissionFrom(opened);
   return { ref, agent, input: agent.parseInput(input), subject, budget, actor, ...host };
 }
@@ -94,7 +120,9 @@ export async function handleInboxBatch(
       outcomes.set(message.id, { kind: 'failed', reason: describeError(error).message });
     }
   }
-  await Promise.all([...groups.values()].map((group) => handleGroup(runtime, group, host, outcomes)));
+  await Promise.all(
+    [...groups.values()].map((group) => handleGroup(runtime, group, host, outcomes)),
+  );
   return outcomes;
 }
 
@@ -123,7 +151,11 @@ async function handleOne(
     return await drive(runtime, ref, host);
   } catch (error) {
     const { message: reason } = describeError(error);
-    runtime.telemetry.emit('inbox.failed', { turnId: ref.turn, threadId: ref.thread, receives: message.receives });
+    runtime.telemetry.emit('inbox.failed', {
+      turnId: ref.turn,
+      threadId: ref.thread,
+      receives: message.receives,
+    });
     const final = error instanceof TurnstoneError && error.retry === 'never';
     if (!final && message.receives < limits.inboxTriesMax) return { kind: 'failed', reason };
     if (error instanceof TurnstoneError && error.code === 'schema_from_future') {

@@ -1,8 +1,9 @@
 // One call of `perform` or `probe`, bounded by its timeout, and what its ending means.
 //   Page 01, 1.2: only the port that can prove "nothing happened" may say so; anything else is in doubt.
 //   Decision 22: a landed output is never lost for its size; over the limit its digest is kept.
-import { encode } from '../protocol/canonical.ts';
+
 import { addSpend } from '../protocol/budget.ts';
+import { encode } from '../protocol/canonical.ts';
 import { base64url, sha256 } from '../protocol/digest.ts';
 import type { Disposition } from '../protocol/effect-decision.ts';
 import { describeError, EffectNotAppliedError } from '../protocol/errors.ts';
@@ -10,10 +11,10 @@ import { limits } from '../protocol/limits.ts';
 import type { Spend } from '../protocol/record.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import type { Dispatch } from './dispatch.ts';
-import { noPayload, payloadOf } from './journal-writer.ts';
 import type { RecordPayload } from './journal-writer.ts';
-import { EffectFailure } from './turn-context.ts';
+import { noPayload, payloadOf } from './journal-writer.ts';
 import type { EffectCall, ProbeAnswer } from './turn-context.ts';
+import { EffectFailure } from './turn-context.ts';
 
 export type AttemptOutcome =
   | { readonly kind: 'done'; readonly text: string; readonly spend: Spend }
@@ -118,10 +119,7 @@ function withinTimeout<T>(
       call.controller.abort(reason);
       reject(reason);
     });
-    Promise.resolve()
-      .then(work)
-      .then(resolve, reject)
-      .finally(cancel);
+    Promise.resolve().then(work).then(resolve, reject).finally(cancel);
   });
 }
 
@@ -131,7 +129,11 @@ function landed(value: unknown, spend: Spend): AttemptOutcome {
     text = encode(value);
   } catch (error) {
     const { message } = describeError(error);
-    return unusable('output_not_storable', `the call landed, but its output cannot be stored: ${message}`, spend);
+    return unusable(
+      'output_not_storable',
+      `the call landed, but its output cannot be stored: ${message}`,
+      spend,
+    );
   }
   const bytes = Buffer.byteLength(text);
   if (bytes <= limits.effectAnswerBytes) return { kind: 'done', text, spend };
@@ -140,7 +142,11 @@ function landed(value: unknown, spend: Spend): AttemptOutcome {
   return { ...unusable('output_too_large', message, spend), lost };
 }
 
-function unusable(code: string, message: string, spend: Spend): Extract<AttemptOutcome, { kind: 'failed' }> {
+function unusable(
+  code: string,
+  message: string,
+  spend: Spend,
+): Extract<AttemptOutcome, { kind: 'failed' }> {
   return { kind: 'failed', disposition: 'landed', permanent: true, code, message, spend };
 }
 
@@ -155,7 +161,8 @@ function failureOf(error: unknown, spend: Spend): AttemptOutcome {
   if (error instanceof EffectNotAppliedError) {
     return { ...base, disposition: 'did_not_happen', code: 'effect_not_applied' };
   }
-  if (error instanceof TimedOut) return { ...base, disposition: 'in_doubt', code: 'effect_timeout' };
+  if (error instanceof TimedOut)
+    return { ...base, disposition: 'in_doubt', code: 'effect_timeout' };
   if (code !== undefined && neverSent.has(code)) {
     return { ...base, disposition: 'did_not_happen', code: 'effect_not_sent' };
   }
@@ -170,17 +177,28 @@ function verdictOf(answer: ProbeAnswer, billed: Spend): ProbeOutcome {
   }
   if (answer.outcome === 'did_not_happen') {
     const message = 'the provider says it did not happen';
-    return { verdict: 'did_not_happen', output: undefined, payload: noPayload, spend: billed, message };
+    return {
+      verdict: 'did_not_happen',
+      output: undefined,
+      payload: noPayload,
+      spend: billed,
+      message,
+    };
   }
   return inconclusive(answer.detail ?? 'the probe could not tell', billed);
 }
 
 function inconclusive(message: string, spend: Spend): ProbeOutcome {
-  return { verdict: 'inconclusive', output: undefined, payload: payloadOf({ message }), spend, message };
+  return {
+    verdict: 'inconclusive',
+    output: undefined,
+    payload: payloadOf({ message }),
+    spend,
+    message,
+  };
 }
 
 /** Spend of an attempt: what it billed, or its declared cost when it billed nothing (ruling 17). */
 function spendOf(billed: Spend | null, declared: DeclaredEffect): Spend {
   return billed ?? addSpend({ tokens: 0, minorUnits: 0 }, declared.cost);
 }
-

@@ -16,14 +16,14 @@ import type { DeclaredEffect } from './declared-effect.ts';
 import type { Dispatch } from './dispatch.ts';
 import type { AttemptOutcome } from './effect-attempt.ts';
 import { attemptOnce, probeOnce } from './effect-attempt.ts';
-import { openRecord } from './history.ts';
 import type { HistoryRecord } from './history.ts';
-import { payloadOf } from './journal-writer.ts';
+import { openRecord } from './history.ts';
 import type { JournalWriter, RecordPayload } from './journal-writer.ts';
+import { payloadOf } from './journal-writer.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
-import { attemptKey, resumePoint } from './resume-point.ts';
 import type { ResumePoint } from './resume-point.ts';
+import { attemptKey, resumePoint } from './resume-point.ts';
 import { EffectError } from './turn-context.ts';
 
 /** Where the live part of a dispatch begins. */
@@ -66,27 +66,47 @@ function readBack(dispatch: Dispatch, point: ResumePoint): void {
     case 'failed':
       return readFailure(dispatch, point);
     case 'cleared':
-      return goLive(dispatch, { kind: 'perform', attempt: point.started.attempt, resend: false }, point.earlierDoubt);
+      return goLive(
+        dispatch,
+        { kind: 'perform', attempt: point.started.attempt, resend: false },
+        point.earlierDoubt,
+      );
     case 'orphan':
       return meetOrphan(dispatch, point.started, point.earlierDoubt);
   }
 }
 
 /** Page 01, 1.4: the recorded recovery decides (OR-1). */
-function meetOrphan(dispatch: Dispatch, started: RecordOf<'EffectStarted'>, earlierDoubt: boolean): void {
+function meetOrphan(
+  dispatch: Dispatch,
+  started: RecordOf<'EffectStarted'>,
+  earlierDoubt: boolean,
+): void {
   const { pass, site } = dispatch;
   if (pass.strict) {
     return pass.whenLive(site, dispatch.declared, () => pass.stop({ kind: 'undecidable', site }));
   }
-  const decision = decideOrphan({ recovery: started.recovery, mutates: started.mutates, pass: 'resume' });
+  const decision = decideOrphan({
+    recovery: started.recovery,
+    mutates: started.mutates,
+    pass: 'resume',
+  });
   const { attempt } = started;
   if (decision.kind === 'perform_same_key') {
     return goLive(dispatch, { kind: 'perform', attempt, resend: true }, earlierDoubt);
   }
-  if (decision.kind === 'probe') return goLive(dispatch, { kind: 'probe', attempt, live: false }, earlierDoubt);
+  if (decision.kind === 'probe')
+    return goLive(dispatch, { kind: 'probe', attempt, live: false }, earlierDoubt);
   pass.whenLive(site, dispatch.declared, () => {
     const settle = pass.scheduler.begin();
-    settle(() => rejectUndecided(dispatch, started.key, 'effect_undecided', 'its outcome is unknown after a crash'));
+    settle(() =>
+      rejectUndecided(
+        dispatch,
+        started.key,
+        'effect_undecided',
+        'its outcome is unknown after a crash',
+      ),
+    );
   });
 }
 
@@ -94,7 +114,8 @@ function meetOrphan(dispatch: Dispatch, started: RecordOf<'EffectStarted'>, earl
 function readFailure(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'failed' }>): void {
   const { declared, site } = dispatch;
   const { body } = point.record;
-  if (body.kind !== 'EffectFailed' && body.kind !== 'EffectReconciled') throw new Error('not a failure');
+  if (body.kind !== 'EffectFailed' && body.kind !== 'EffectReconciled')
+    throw new Error('not a failure');
   const { attempt, key } = point.started;
   const verdictOfProbe = body.kind === 'EffectReconciled';
   const decision = verdictOfProbe
@@ -138,7 +159,11 @@ function readFailure(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'fa
   );
 }
 
-function replayOutcome(dispatch: Dispatch, record: HistoryRecord, deliver: (payload: unknown) => void): void {
+function replayOutcome(
+  dispatch: Dispatch,
+  record: HistoryRecord,
+  deliver: (payload: unknown) => void,
+): void {
   const { pass } = dispatch;
   const { runtime, sealer, ref } = pass.setup;
   pass.scheduler.replay(record.body.seq, async () => {
@@ -193,10 +218,15 @@ async function runLive(
     const outcome = await attemptOnce(dispatch, key, entry.attempt);
     if (outcome.kind === 'done') {
       return settle(() => {
-        const body = record(dispatch, writer, { kind: 'EffectDone', key, spend: outcome.spend }, {
-          kind: 'text',
-          text: outcome.text,
-        });
+        const body = record(
+          dispatch,
+          writer,
+          { kind: 'EffectDone', key, spend: outcome.spend },
+          {
+            kind: 'text',
+            text: outcome.text,
+          },
+        );
         pass.heard(body);
         dispatch.settle.resolve(decode(outcome.text));
       });
@@ -225,8 +255,16 @@ async function runLive(
 }
 
 type Next =
-  | { readonly kind: 'end'; readonly undecided: boolean; readonly disposition: AttemptFailure['disposition'] }
-  | { readonly kind: 'go'; readonly entry: Entry; readonly disposition: AttemptFailure['disposition'] };
+  | {
+      readonly kind: 'end';
+      readonly undecided: boolean;
+      readonly disposition: AttemptFailure['disposition'];
+    }
+  | {
+      readonly kind: 'go';
+      readonly entry: Entry;
+      readonly disposition: AttemptFailure['disposition'];
+    };
 
 type AttemptFailure = Extract<AttemptOutcome, { kind: 'failed' }>;
 
@@ -254,7 +292,11 @@ function decideNext(
   switch (decision.kind) {
     case 'retry': {
       const advice = outcome.adviceMs === undefined ? {} : { adviceMs: outcome.adviceMs };
-      return { kind: 'go', disposition, entry: { kind: 'announce', attempt: attempt + 1, ...advice } };
+      return {
+        kind: 'go',
+        disposition,
+        entry: { kind: 'announce', attempt: attempt + 1, ...advice },
+      };
     }
     case 'probe':
       return { kind: 'go', disposition, entry: { kind: 'probe', attempt, live: true } };

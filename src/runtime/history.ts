@@ -3,14 +3,15 @@
 // Owns: which records belong to which dispatch, what was asked for and what is still unread.
 //   T7   a dispatch reads its own slice of (step, phase), in order; interleaving does not matter (RP-4).
 //   T13  the chain is verified before anything of it is used.
-import { genesisHash, verifyChain } from '../protocol/chain.ts';
+
+import type { Position, TurnRef, TurnStore } from '../ports/store.ts';
+import type { Sealer } from '../ports/vault.ts';
 import { decode } from '../protocol/canonical.ts';
+import { genesisHash, verifyChain } from '../protocol/chain.ts';
 import { siteKey } from '../protocol/doubt.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { RecordBody, RecordOf, Site, StoredRecord } from '../protocol/record.ts';
 import { decodeBody } from '../protocol/record-codec.ts';
-import type { Position, TurnRef, TurnStore } from '../ports/store.ts';
-import type { Sealer } from '../ports/vault.ts';
 import { sealContext } from './payloads.ts';
 
 export interface HistoryRecord {
@@ -36,7 +37,11 @@ export class History {
   readonly #notes = new Map<string, number>();
   readonly #steps = new Map<string, { started: boolean; finished: boolean }>();
 
-  constructor(records: readonly HistoryRecord[], head: { seq: number; hash: string }, positions: number) {
+  constructor(
+    records: readonly HistoryRecord[],
+    head: { seq: number; hash: string },
+    positions: number,
+  ) {
     this.records = records;
     this.head = head;
     this.positions = positions;
@@ -53,7 +58,10 @@ export class History {
   }
 
   /** The admission, or null for a turn that never wrote. */
-  get admission(): { readonly body: RecordOf<'RunAdmitted'>; readonly record: HistoryRecord } | null {
+  get admission(): {
+    readonly body: RecordOf<'RunAdmitted'>;
+    readonly record: HistoryRecord;
+  } | null {
     const first = this.records[0];
     if (first === undefined || first.body.kind !== 'RunAdmitted') return null;
     return { body: first.body, record: first };
@@ -159,15 +167,20 @@ export async function openRecord(
 ): Promise<unknown> {
   const place = record.body.payload;
   if (place.kind === 'none' || place.kind === 'lost') return undefined;
-  const sealed = place.kind === 'beside' ? record.stored.sealed : await store.getParts(ref.tenant, place);
+  const sealed =
+    place.kind === 'beside' ? record.stored.sealed : await store.getParts(ref.tenant, place);
   if (sealed === undefined) throw corrupt(record.body.seq, 'its payload is missing');
   const context = sealContext(ref, 'record', record.body.seq);
   return decode(text.decode(sealer.open(sealed, context)));
 }
 
 function corrupt(firstBad: number, reason: string): TurnstoneError {
-  return new TurnstoneError('journal_corrupt', `journal record ${firstBad} does not verify: ${reason}`, {
-    retry: 'never',
-    details: { firstBad, reason },
-  });
+  return new TurnstoneError(
+    'journal_corrupt',
+    `journal record ${firstBad} does not verify: ${reason}`,
+    {
+      retry: 'never',
+      details: { firstBad, reason },
+    },
+  );
 }

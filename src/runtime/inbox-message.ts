@@ -1,8 +1,9 @@
 // Messages of the inbox: references only, never payload (ruling 22).
+
+import type { OutboxEntry, ThreadRef, TurnRef } from '../ports/store.ts';
 import { base64url, hashParts } from '../protocol/digest.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { tenantId, threadId, turnId } from '../protocol/ids.ts';
-import type { OutboxEntry, ThreadRef, TurnRef } from '../ports/store.ts';
 
 /** An inbox entry that asks for a pass of a turn; `why` makes its deduplication id distinct. */
 export function inboxEntry(ref: TurnRef, why: string): OutboxEntry {

@@ -6,6 +6,17 @@
 //   T5  `announce` resolves only after the store acknowledged the announcement.
 // Riding records (`ride`) wait for the next write; `urgent` ones start a write at once; announcements
 // made in one turn of the event loop share a position. No timer sits between effects (F37).
+
+import type {
+  Appended,
+  Batch,
+  Claimed,
+  PartSet,
+  TurnRef,
+  TurnStore,
+  Writer,
+} from '../ports/store.ts';
+import type { Sealer } from '../ports/vault.ts';
 import { encode } from '../protocol/canonical.ts';
 import { recordHash } from '../protocol/chain.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
@@ -13,8 +24,6 @@ import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import type { PayloadPlace, RecordBody, RecordFacts, StoredRecord } from '../protocol/record.ts';
 import { encodeBody } from '../protocol/record-codec.ts';
-import type { Appended, Batch, Claimed, PartSet, TurnRef, TurnStore, Writer } from '../ports/store.ts';
-import type { Sealer } from '../ports/vault.ts';
 import { sealContext, sealText } from './payloads.ts';
 
 /** Payload of a record: canonical text, or the digest of one that was too large to keep. */
@@ -257,10 +266,14 @@ export class JournalWriter {
     if (outcome.kind === 'lost') {
       if ('reason' in outcome && outcome.reason === 'already_announced') {
         return this.#fail(
-          new TurnstoneError('already_announced', `effect ${outcome.effectKey} was announced before`, {
-            retry: 'never',
-            details: { effectKey: outcome.effectKey },
-          }),
+          new TurnstoneError(
+            'already_announced',
+            `effect ${outcome.effectKey} was announced before`,
+            {
+              retry: 'never',
+              details: { effectKey: outcome.effectKey },
+            },
+          ),
         );
       }
       return this.#finish({ kind: this.#held ? 'displaced' : 'outrun' });

@@ -1,8 +1,9 @@
 // The sealers of one pass, by scope: read, created on first use, opened once.
 //   T12  a scope whose row is erased has no sealer; reading it names the erasure.
-import { TurnstoneError } from '../protocol/errors.ts';
+
 import type { Begun, KeyRow, ThreadRef, TurnRef, TurnStore } from '../ports/store.ts';
 import type { Sealer, Vault } from '../ports/vault.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
 import type { Runtime } from './runtime.ts';
 
 export class Keyring {

@@ -1,15 +1,16 @@
 // What is already known of a turnId: answered from the store before anything runs [T2].
 //   A journal that ends in a conclusion is concluded, whatever the projection says (page 09, rule 1a).
+
+import type { Begun, Position, TurnEnd, TurnRef } from '../ports/store.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { AgentName, EpochMs } from '../protocol/ids.ts';
 import { decodeBody } from '../protocol/record-codec.ts';
 import { isConclusion } from '../protocol/turn-status.ts';
-import type { Begun, Position, TurnEnd, TurnRef } from '../ports/store.ts';
 import type { Keyring } from './keyring.ts';
 import { openPayload, sealContext } from './payloads.ts';
 import type { Runtime } from './runtime.ts';
-import { payloadChanged, payloadDigest } from './turn-request.ts';
 import type { TurnRequest } from './turn-request.ts';
+import { payloadChanged, payloadDigest } from './turn-request.ts';
 import type { TurnAnswer, TurnSpend, TurnView } from './turn-view.ts';
 
 export type Known =
@@ -75,14 +76,20 @@ export async function endView(
   const sealer = await keyring.reader(end.scope);
   if (sealer === null) throw erased(ref);
   const context = sealContext(ref, 'view', end.revision);
-  const stored = await openPayload(runtime.store, sealer, context, end.view).catch((error: unknown) => {
-    if (error instanceof TurnstoneError && error.code === 'store_unavailable') throw error;
-    throw new TurnstoneError('invalid_durable_turn_result', 'the stored result of this turn cannot be read', {
-      retry: 'never',
-      details: { turnId: ref.turn },
-      cause: error,
-    });
-  });
+  const stored = await openPayload(runtime.store, sealer, context, end.view).catch(
+    (error: unknown) => {
+      if (error instanceof TurnstoneError && error.code === 'store_unavailable') throw error;
+      throw new TurnstoneError(
+        'invalid_durable_turn_result',
+        'the stored result of this turn cannot be read',
+        {
+          retry: 'never',
+          details: { turnId: ref.turn },
+          cause: error,
+        },
+      );
+    },
+  );
   return {
     thread: ref.thread,
     turn: ref.turn,
@@ -98,11 +105,20 @@ export async function endView(
 type ViewMembers = Pick<TurnView, 'result' | 'error' | 'waits' | 'undecided' | 'spend'>;
 
 function viewMembers(ref: TurnRef, stored: unknown): ViewMembers {
-  if (typeof stored !== 'object' || stored === null || !('spend' in stored) || !('waits' in stored)) {
-    throw new TurnstoneError('invalid_durable_turn_result', 'the stored result of this turn is not one', {
-      retry: 'never',
-      details: { turnId: ref.turn },
-    });
+  if (
+    typeof stored !== 'object' ||
+    stored === null ||
+    !('spend' in stored) ||
+    !('waits' in stored)
+  ) {
+    throw new TurnstoneError(
+      'invalid_durable_turn_result',
+      'the stored result of this turn is not one',
+      {
+        retry: 'never',
+        details: { turnId: ref.turn },
+      },
+    );
   }
   return stored as unknown as ViewMembers;
 }

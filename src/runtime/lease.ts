@@ -1,8 +1,9 @@
 // The lease of one pass: taken by its first write, renewed at a third of its length, compared on a
 // monotonic clock right before an effect acts (page 09, B9).
 //   LE-3  a renewal that fails stops the renewing; the next append is fenced. A renewal never claims.
-import type { EpochMs } from '../protocol/ids.ts';
+
 import type { TurnRef, Writer } from '../ports/store.ts';
+import type { EpochMs } from '../protocol/ids.ts';
 import type { Pass } from './pass.ts';
 import type { Runtime } from './runtime.ts';
 
@@ -56,7 +57,10 @@ export class Lease {
     const { clock, settings } = this.#runtime;
     this.#cancel = clock.timer(Math.floor(settings.leaseMs / 3), () => {
       this.#renew().catch((cause: unknown) => {
-        this.#runtime.telemetry.emit('lease.renewal_failed', { turnId: this.#ref.turn, cause: String(cause) });
+        this.#runtime.telemetry.emit('lease.renewal_failed', {
+          turnId: this.#ref.turn,
+          cause: String(cause),
+        });
         this.#arm();
       });
     });

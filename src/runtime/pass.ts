@@ -4,19 +4,20 @@
 // the transaction that concludes, or what an effect's outcome means (effect-runner.ts).
 //   T5/T6/T7  every outcome reaches the code through the scheduler, in an order the journal repeats.
 //   Decision 6  a swallowed doubt still quarantines: the verdict reads the journal, not the code's word.
-import type { EpochMs } from '../protocol/ids.ts';
-import type { RecordBody, Site } from '../protocol/record.ts';
-import type { FoldedState, StateChange } from '../protocol/checkpoint.ts';
+
 import type { TurnRef } from '../ports/store.ts';
 import type { Sealer } from '../ports/vault.ts';
+import type { FoldedState, StateChange } from '../protocol/checkpoint.ts';
+import type { EpochMs } from '../protocol/ids.ts';
+import type { RecordBody, Site } from '../protocol/record.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import { runEffect } from './effect-runner.ts';
 import type { History } from './history.ts';
 import type { JournalWriter, WriterEnd } from './journal-writer.ts';
-import { attemptKey } from './resume-point.ts';
-import type { Divergence } from './resume-point.ts';
 import { never } from './never.ts';
+import type { Divergence } from './resume-point.ts';
+import { attemptKey } from './resume-point.ts';
 import type { Runtime } from './runtime.ts';
 import { Scheduler } from './scheduler.ts';
 import { TurnScope } from './turn-scope.ts';
@@ -162,8 +163,10 @@ export class Pass {
     this.scheduler.kick();
   }
 
+  /** A write was acknowledged: the pass may have waited for nothing else. */
   progressed(): void {
     this.#restartTimeout();
+    this.scheduler.kick();
   }
 
   diverged(divergence: Divergence): void {
@@ -249,4 +252,3 @@ export function describeSite(site: Site): string {
   const phase = site.phase === 'forward' ? '' : ' (undo)';
   return `${where}${phase}, effect ${site.ordinal}`;
 }
-

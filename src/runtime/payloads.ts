@@ -1,12 +1,13 @@
 // Sealing of values for one scope: inline up to a limit, in parts above it.
 //   T5   parts are put before the write that names them, never after.
 //   T12  nothing leaves here in clear.
+
+import type { PartSet, SealedPayload, TurnRef, TurnStore } from '../ports/store.ts';
+import type { SealContext, Sealer } from '../ports/vault.ts';
 import { decode, encode } from '../protocol/canonical.ts';
 import { base64url, sha256 } from '../protocol/digest.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
-import type { PartSet, SealedPayload, TurnRef, TurnStore } from '../ports/store.ts';
-import type { SealContext, Sealer } from '../ports/vault.ts';
 
 const utf8 = new TextEncoder();
 const text = new TextDecoder();

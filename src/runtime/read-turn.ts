@@ -1,14 +1,15 @@
 // Reading turns, threads and journals for callers and operators. Writes nothing (ST-4).
 //   T13  a journal is verified against its chain and the head kept apart in the projection.
+
+import type { Head, ThreadRef, TurnRef } from '../ports/store.ts';
 import { genesisHash, verifyChain } from '../protocol/chain.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { RecordBody } from '../protocol/record.ts';
 import { decodeBody } from '../protocol/record-codec.ts';
 import { isConclusion } from '../protocol/turn-status.ts';
-import type { Head, ThreadRef, TurnRef } from '../ports/store.ts';
 import { undecidedOf } from './conclude.ts';
-import { openRecord } from './history.ts';
 import type { HistoryRecord } from './history.ts';
+import { openRecord } from './history.ts';
 import { keyringOf } from './keyring.ts';
 import { admissionOf, endView, runningView } from './known-turn.ts';
 import type { Runtime } from './runtime.ts';
@@ -98,13 +99,20 @@ export async function readJournal(
 }
 
 /** Open doubts of a turn, computed from its journal (DO-1); null when it has none. */
-export async function readUndecided(runtime: Runtime, ref: TurnRef): Promise<TurnView['undecided'] | null> {
+export async function readUndecided(
+  runtime: Runtime,
+  ref: TurnRef,
+): Promise<TurnView['undecided'] | null> {
   const positions = await runtime.store.journal(ref);
   if (positions.length === 0) return null;
-  const bodies = positions.flatMap((position) => position.records.map((record) => decodeBody(record.body)));
+  const bodies = positions.flatMap((position) =>
+    position.records.map((record) => decodeBody(record.body)),
+  );
   return undecidedOf(bodies);
 }
 
 function fail(): never {
-  throw new TurnstoneError('journal_corrupt', 'the journal has no first position', { retry: 'never' });
+  throw new TurnstoneError('journal_corrupt', 'the journal has no first position', {
+    retry: 'never',
+  });
 }

@@ -1,8 +1,9 @@
 // The relay: what a transaction left in the outbox goes to its queue, in order, at least once.
 //   T1/K-69  an entry is removed only after the queue confirmed it; its id is stable over resends.
 //   T3  a thread's rows are sent lowest sequence first; the first failure stops that thread.
-import type { OutboxEntry, ThreadRef, WorkRow } from '../ports/store.ts';
+
 import type { Queue, Sent } from '../ports/queue.ts';
+import type { OutboxEntry, ThreadRef, WorkRow } from '../ports/store.ts';
 import { limits } from '../protocol/limits.ts';
 import { groupOf } from './inbox-message.ts';
 import type { Runtime } from './runtime.ts';
@@ -19,7 +20,13 @@ export async function sendThread(runtime: Runtime, thread: ThreadRef): Promise<b
 /** A row that a conclusion without entries left behind. */
 export function isSpent(row: WorkRow): boolean {
   const { entries, accepted, runDueAt, wakeAt, parkedReason } = row;
-  return entries.length === 0 && accepted === null && runDueAt === null && wakeAt === null && parkedReason === null;
+  return (
+    entries.length === 0 &&
+    accepted === null &&
+    runDueAt === null &&
+    wakeAt === null &&
+    parkedReason === null
+  );
 }
 
 /** The relay after a commit: best effort, the sweeper finishes what it could not. */
@@ -56,7 +63,11 @@ function byQueue(entries: readonly OutboxEntry[]): [OutboxEntry['queue'], Outbox
   return runs;
 }
 
-function confirmedIds(runtime: Runtime, entries: readonly OutboxEntry[], outcomes: readonly Sent[]): string[] {
+function confirmedIds(
+  runtime: Runtime,
+  entries: readonly OutboxEntry[],
+  outcomes: readonly Sent[],
+): string[] {
   const ids: string[] = [];
   for (const [index, entry] of entries.entries()) {
     const outcome = outcomes[index];

@@ -4,12 +4,16 @@
 //   RP-3 a later verdict for a key supersedes the failure before it.
 import { effectKey } from '../protocol/keys.ts';
 import type { RecordOf, Site } from '../protocol/record.ts';
-import type { HistoryRecord, Slice } from './history.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
+import type { HistoryRecord, Slice } from './history.ts';
 
 export interface Divergence {
   readonly site: Site;
-  readonly recorded: { readonly kind: string; readonly key: string; readonly attempt: number } | null;
+  readonly recorded: {
+    readonly kind: string;
+    readonly key: string;
+    readonly attempt: number;
+  } | null;
   readonly asked: { readonly kind: string; readonly key: string } | null;
   /** Which part of the identity moved, as far as records can tell. */
   readonly moved: 'kind' | 'args' | 'missing' | 'extra';
@@ -26,8 +30,16 @@ export type ResumePoint =
       readonly earlierDoubt: boolean;
     }
   /** A verdict "did not happen" over an announcement that nobody recorded as failed: perform, same key. */
-  | { readonly kind: 'cleared'; readonly started: RecordOf<'EffectStarted'>; readonly earlierDoubt: boolean }
-  | { readonly kind: 'orphan'; readonly started: RecordOf<'EffectStarted'>; readonly earlierDoubt: boolean }
+  | {
+      readonly kind: 'cleared';
+      readonly started: RecordOf<'EffectStarted'>;
+      readonly earlierDoubt: boolean;
+    }
+  | {
+      readonly kind: 'orphan';
+      readonly started: RecordOf<'EffectStarted'>;
+      readonly earlierDoubt: boolean;
+    }
   | { readonly kind: 'diverged'; readonly divergence: Divergence };
 
 /** Reads a slice against what the code asks for now. */

@@ -1,30 +1,31 @@
 // A pass with its lease: opened fresh or by takeover, driven, and ended by one transaction.
 //   T4  the first write claims; a takeover occupies the next position; the lease is renewed at a third.
 //   Ruling 8  a host's timeout parks the turn: it stays the open one and goes on by an inbox message.
+
+import type { Batch, Begun, Claimed, Head, Hold, TurnRef, Writer } from '../ports/store.ts';
+import type { Sealer } from '../ports/vault.ts';
 import { canonicalVersion, encode } from '../protocol/canonical.ts';
 import { genesisHash } from '../protocol/chain.ts';
 import { base64url, fromBase64url } from '../protocol/digest.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
-import type { Batch, Begun, Claimed, Head, Hold, TurnRef, Writer } from '../ports/store.ts';
-import type { Sealer } from '../ports/vault.ts';
 import type { AgentDefinition } from './agent-definition.ts';
-import { conclude, verdictOf } from './conclude.ts';
 import type { Verdict } from './conclude.ts';
+import { conclude, verdictOf } from './conclude.ts';
 import { emptyHistory, historyOf, openRecord } from './history.ts';
 import { inboxEntry } from './inbox-message.ts';
 import { JournalWriter, noPayload, payloadOf } from './journal-writer.ts';
 import type { Keyring } from './keyring.ts';
 import { runningView } from './known-turn.ts';
 import { Lease } from './lease.ts';
-import { Pass } from './pass.ts';
 import type { PassEnd } from './pass.ts';
+import { Pass } from './pass.ts';
 import { relayThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
-import { loadState } from './thread-state.ts';
 import { mayContinue } from './thread-gates.ts';
-import { admissionFrom } from './turn-request.ts';
+import { loadState } from './thread-state.ts';
 import type { Admission, HostBounds, TurnRequest } from './turn-request.ts';
+import { admissionFrom } from './turn-request.ts';
 import type { TurnAnswer } from './turn-view.ts';
 
 export type PassOutcome =
@@ -91,8 +92,21 @@ export async function runFresh(of: {
     drain: request.drain ?? null,
   });
   lease.watch(pass);
-  const hold = (): Hold => (writer.held ? { kind: 'held' } : { kind: 'optimistic', seen: begun.head });
-  return drive({ runtime, ref, begun, keyring, pass, writer, lease, hold, digest: of.digest, createdAt, refused: null });
+  const hold = (): Hold =>
+    writer.held ? { kind: 'held' } : { kind: 'optimistic', seen: begun.head };
+  return drive({
+    runtime,
+    ref,
+    begun,
+    keyring,
+    pass,
+    writer,
+    lease,
+    hold,
+    digest: of.digest,
+    createdAt,
+    refused: null,
+  });
 }
 
 function passFacts(
@@ -212,7 +226,13 @@ export async function runTakeover(of: {
   const state = await loadState(runtime, keyring, ref, begun.checkpoint, agent);
   const createdAt = admitted.body.at as EpochMs;
   const pass: Pass = new Pass({
-    runtime, ref, agent, sealer, state, history, writer,
+    runtime,
+    ref,
+    agent,
+    sealer,
+    state,
+    history,
+    writer,
     input: agent.parseInput(admission.input),
     subject: admission.subject,
     seed: fromBase64url(admission.seed),
@@ -229,7 +249,14 @@ export async function runTakeover(of: {
     writer.ride({ kind: 'PlanFrozen', digest: sealer.mac('turnstone.plan.1', bytes) }, noPayload);
   }
   return drive({
-    runtime, ref, begun, keyring, pass, writer, lease, createdAt,
+    runtime,
+    ref,
+    begun,
+    keyring,
+    pass,
+    writer,
+    lease,
+    createdAt,
     hold: () => ({ kind: 'held' }),
     digest: admitted.body.payloadDigest,
     refused: refusal(admitted.body, agent),
@@ -237,7 +264,10 @@ export async function runTakeover(of: {
 }
 
 /** RG-2: an open turn whose authority moved is quarantined; its caller cannot see an error. */
-function refusal(admitted: { authority: string; canonical: number }, agent: AgentDefinition): Verdict | null {
+function refusal(
+  admitted: { authority: string; canonical: number },
+  agent: AgentDefinition,
+): Verdict | null {
   if (!mayContinue(admitted.authority, agent)) {
     const message = `the turn was admitted under authority ${admitted.authority}, this build has ${agent.authority}`;
     return { status: 'quarantined', error: { code: 'fingerprint_mismatch', message } };
@@ -268,7 +298,10 @@ async function drive(opened: Opened): Promise<PassOutcome> {
 function brokenOff(end: Extract<PassEnd, { kind: 'ended' | 'broken' }>): PassOutcome {
   if (end.kind === 'broken') {
     if (end.error instanceof TurnstoneError) throw end.error;
-    throw new TurnstoneError('internal_error', 'the pass broke off', { retry: 'now', cause: end.error });
+    throw new TurnstoneError('internal_error', 'the pass broke off', {
+      retry: 'now',
+      cause: end.error,
+    });
   }
   if (end.end.kind === 'unavailable') throw end.end.error;
   return { kind: 'again' };
@@ -277,7 +310,10 @@ function brokenOff(end: Extract<PassEnd, { kind: 'ended' | 'broken' }>): PassOut
 async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
   const { runtime, ref, begun, keyring, pass, writer, digest, createdAt } = opened;
   const concluded = await conclude({
-    pass, writer, keyring, verdict,
+    pass,
+    writer,
+    keyring,
+    verdict,
     hold: opened.hold(),
     seen: begun.head,
     checkpoint: begun.checkpoint,
@@ -289,7 +325,12 @@ async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
   const name = turn.status === 'succeeded' ? 'turn.committed' : `turn.${turn.status}`;
   runtime.telemetry.emit(name, { threadId: ref.thread, turnId: ref.turn, revision: turn.revision });
   await runtime.later(() => relayThread(runtime, ref));
-  const answer = { kind: 'concluded' as const, turn, replayed: false, currentRevision: turn.revision };
+  const answer = {
+    kind: 'concluded' as const,
+    turn,
+    replayed: false,
+    currentRevision: turn.revision,
+  };
   return { kind: 'answer', answer };
 }
 
@@ -297,9 +338,13 @@ async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
 async function park(opened: Opened, wakeAt: EpochMs | null): Promise<PassOutcome> {
   const { runtime, ref, writer, begun, pass } = opened;
   if (!writer.held) {
-    throw new TurnstoneError('shutting_down', 'the host stops before this turn began; send it again', {
-      retry: { afterMs: 1_000 },
-    });
+    throw new TurnstoneError(
+      'shutting_down',
+      'the host stops before this turn began; send it again',
+      {
+        retry: { afterMs: 1_000 },
+      },
+    );
   }
   const batch = await writer.lastBatch();
   if (writer.end !== null) return brokenOff({ kind: 'ended', end: writer.end });
@@ -319,7 +364,12 @@ async function park(opened: Opened, wakeAt: EpochMs | null): Promise<PassOutcome
   runtime.telemetry.emit('turn.parked', { threadId: ref.thread, turnId: ref.turn, wakeAt: due });
   await runtime.later(() => relayThread(runtime, ref));
   const view = runningView(ref, begun);
-  const turn = { ...view, agent: pass.setup.agent.name, createdAt: opened.createdAt, updatedAt: now };
+  const turn = {
+    ...view,
+    agent: pass.setup.agent.name,
+    createdAt: opened.createdAt,
+    updatedAt: now,
+  };
   return { kind: 'answer', answer: { kind: 'pending', turn } };
 }
 
@@ -333,5 +383,8 @@ function newWriter(runtime: Runtime, head: Head | null): Writer {
 }
 
 function unavailable(cause: unknown): TurnstoneError {
-  return new TurnstoneError('store_unavailable', 'a write of this turn has no known outcome', { retry: 'now', cause });
+  return new TurnstoneError('store_unavailable', 'a write of this turn has no known outcome', {
+    retry: 'now',
+    cause,
+  });
 }

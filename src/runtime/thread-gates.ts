@@ -2,18 +2,27 @@
 //   K-63, decision 15  only the authority half of the fingerprint refuses.
 //   Decision 19  a checkpoint newer than the code is held: nothing is migrated or mutated.
 //   Ruling 10  a thread belongs to the agent of its first committed turn.
-import { TurnstoneError } from '../protocol/errors.ts';
+
 import type { Checkpoint, Head } from '../ports/store.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 
 /** Throws `agent_mismatch`, `fingerprint_mismatch` or `schema_from_future`. */
-export function checkThread(head: Head | null, checkpoint: Checkpoint | null, agent: AgentDefinition): void {
+export function checkThread(
+  head: Head | null,
+  checkpoint: Checkpoint | null,
+  agent: AgentDefinition,
+): void {
   if (head === null) return;
   if (head.agent !== null && head.agent !== agent.name) {
-    throw new TurnstoneError('agent_mismatch', `this thread belongs to agent "${head.agent}", not "${agent.name}"`, {
-      retry: 'never',
-      details: { expected: head.agent, got: agent.name },
-    });
+    throw new TurnstoneError(
+      'agent_mismatch',
+      `this thread belongs to agent "${head.agent}", not "${agent.name}"`,
+      {
+        retry: 'never',
+        details: { expected: head.agent, got: agent.name },
+      },
+    );
   }
   if (head.authority !== null && !mayContinue(head.authority, agent)) {
     throw new TurnstoneError(
@@ -24,10 +33,14 @@ export function checkThread(head: Head | null, checkpoint: Checkpoint | null, ag
   }
   const schema = Math.max(head.schema, checkpoint?.schema ?? 0);
   if (schema > agent.schema) {
-    throw new TurnstoneError('schema_from_future', `checkpoint schema: expected at most ${agent.schema}, got ${schema}`, {
-      retry: 'never',
-      details: { expected: agent.schema, got: schema },
-    });
+    throw new TurnstoneError(
+      'schema_from_future',
+      `checkpoint schema: expected at most ${agent.schema}, got ${schema}`,
+      {
+        retry: 'never',
+        details: { expected: agent.schema, got: schema },
+      },
+    );
   }
 }
 

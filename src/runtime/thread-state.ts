@@ -1,14 +1,20 @@
 // Reading a thread's checkpoint into a folded state, and the checkpoint that follows a commit.
 //   T1   the next checkpoint is the latest one and this turn's changes, never a rebuilt copy (K-08).
 //   T12  segments of an erased subject are skipped; nobody else's share goes with them (B16).
+
+import type { Checkpoint, CheckpointSegment, PartSet, TurnRef } from '../ports/store.ts';
 import { encode } from '../protocol/canonical.ts';
-import {
-  changesText, emptyState, foldShares, foldState, sharesOf, valuesOf,
-} from '../protocol/checkpoint.ts';
 import type { FoldedState, OrderedChange, StateChange } from '../protocol/checkpoint.ts';
+import {
+  changesText,
+  emptyState,
+  foldShares,
+  foldState,
+  sharesOf,
+  valuesOf,
+} from '../protocol/checkpoint.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
-import type { Checkpoint, CheckpointSegment, PartSet, TurnRef } from '../ports/store.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 import type { Keyring } from './keyring.ts';
 import { openPayload, sealText } from './payloads.ts';
@@ -27,7 +33,8 @@ export async function loadState(
   let state = base;
   for (const segment of checkpoint.tail) {
     const changes = await openSegment(runtime, keyring, ref, segment);
-    if (changes !== null) state = foldState(state, segment.scope, changes as readonly StateChange[]);
+    if (changes !== null)
+      state = foldState(state, segment.scope, changes as readonly StateChange[]);
   }
   return migrate(state, checkpoint.schema, agent);
 }
@@ -56,11 +63,22 @@ async function openSegment(
 ): Promise<unknown> {
   const sealer = await keyring.reader(segment.scope);
   if (sealer === null) return null;
-  return openPayload(runtime.store, sealer, checkpointContext(ref, segment.revision), segment.payload);
+  return openPayload(
+    runtime.store,
+    sealer,
+    checkpointContext(ref, segment.revision),
+    segment.payload,
+  );
 }
 
 function checkpointContext(ref: TurnRef, revision: number) {
-  return { tenant: ref.tenant, thread: ref.thread, turn: '' as const, use: 'checkpoint', at: revision };
+  return {
+    tenant: ref.tenant,
+    thread: ref.thread,
+    turn: '' as const,
+    use: 'checkpoint',
+    at: revision,
+  };
 }
 
 function migrate(state: FoldedState, from: number, agent: AgentDefinition): FoldedState {
@@ -90,7 +108,10 @@ function migrate(state: FoldedState, from: number, agent: AgentDefinition): Fold
 export interface NextCheckpoint {
   readonly next: Checkpoint;
   readonly parts: readonly PartSet[];
-  readonly snapshot: { readonly revision: number; readonly segments: readonly CheckpointSegment[] } | null;
+  readonly snapshot: {
+    readonly revision: number;
+    readonly segments: readonly CheckpointSegment[];
+  } | null;
 }
 
 /** Adds this turn's changes to the latest checkpoint; takes a snapshot of the loaded state when the tail is long. */
@@ -137,7 +158,10 @@ async function sealSegment(
     throw new TurnstoneError(
       'payload_too_large',
       `checkpoint: expected at most ${limits.checkpointBytesMax} bytes, got ${Buffer.byteLength(text)}`,
-      { retry: 'never', details: { limit: limits.checkpointBytesMax, size: Buffer.byteLength(text) } },
+      {
+        retry: 'never',
+        details: { limit: limits.checkpointBytesMax, size: Buffer.byteLength(text) },
+      },
     );
   }
   const sealer = await of.keyring.writer(scope);
@@ -147,5 +171,8 @@ async function sealSegment(
 }
 
 function tailBytes(tail: readonly CheckpointSegment[]): number {
-  return tail.reduce((sum, { payload }) => sum + (payload.kind === 'inline' ? payload.bytes.byteLength : 96), 0);
+  return tail.reduce(
+    (sum, { payload }) => sum + (payload.kind === 'inline' ? payload.bytes.byteLength : 96),
+    0,
+  );
 }

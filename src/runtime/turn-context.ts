@@ -2,8 +2,9 @@
 //
 // Everything between effects is deterministic: time, randomness and ids come from here, and the only
 // awaits agent code makes are those of this context (T7). Effects started together share writes.
-import type { Disposition, Recovery } from '../protocol/effect-decision.ts';
+
 import type { RetryPolicy } from '../protocol/backoff.ts';
+import type { Disposition, Recovery } from '../protocol/effect-decision.ts';
 import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import type { Spend } from '../protocol/record.ts';
 
@@ -37,7 +38,13 @@ export class EffectFailure extends Error {
   readonly adviceMs: number | undefined;
   constructor(
     message: string,
-    facts: { code: string; disposition: Disposition; permanent?: boolean; adviceMs?: number; cause?: unknown },
+    facts: {
+      code: string;
+      disposition: Disposition;
+      permanent?: boolean;
+      adviceMs?: number;
+      cause?: unknown;
+    },
   ) {
     super(message, { cause: facts.cause });
     this.code = facts.code;
@@ -116,7 +123,13 @@ export class EffectError extends Error {
   readonly undecided: boolean;
   constructor(
     message: string,
-    facts: { code: string; disposition: Disposition; effectKey: string; step: string; undecided: boolean },
+    facts: {
+      code: string;
+      disposition: Disposition;
+      effectKey: string;
+      step: string;
+      undecided: boolean;
+    },
   ) {
     super(message);
     this.code = facts.code;

@@ -1,10 +1,11 @@
 // One delivery of a turn: what the caller sent and what the host allows.
+
+import type { TurnRef } from '../ports/store.ts';
+import type { Sealer } from '../ports/vault.ts';
 import type { Budget } from '../protocol/budget.ts';
 import { encode } from '../protocol/canonical.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs, SubjectId } from '../protocol/ids.ts';
-import type { TurnRef } from '../ports/store.ts';
-import type { Sealer } from '../ports/vault.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 
 export interface TurnRequest {
@@ -35,7 +36,10 @@ export interface Admission {
 const utf8 = new TextEncoder();
 
 /** Keyed digest of the compared payload: agent, input, subject and budget (page 05, settled details). */
-export function payloadDigest(sealer: Sealer, request: Pick<TurnRequest, 'agent' | 'input' | 'subject' | 'budget'>): string {
+export function payloadDigest(
+  sealer: Sealer,
+  request: Pick<TurnRequest, 'agent' | 'input' | 'subject' | 'budget'>,
+): string {
   const compared = {
     agent: request.agent.name,
     input: request.input,

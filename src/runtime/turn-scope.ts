@@ -3,9 +3,10 @@
 // Owns: ordinals, step records, deterministic time, randomness and ids, the state overlay.
 //   T7   ordinals count dispatches of one (step, phase); a finished step must have read its whole slice.
 //   Decision 12  notes are deduplicated by their place in the step.
-import { applyChange, foldState, valueOf } from '../protocol/checkpoint.ts';
-import type { StateChange } from '../protocol/checkpoint.ts';
+
 import { encode } from '../protocol/canonical.ts';
+import type { StateChange } from '../protocol/checkpoint.ts';
+import { applyChange, foldState, valueAt } from '../protocol/checkpoint.ts';
 import { hmacParts } from '../protocol/digest.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
@@ -15,8 +16,8 @@ import { declareEffect } from './declared-effect.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
-import { EffectError } from './turn-context.ts';
 import type { Effect, StepOptions, ThreadState, TurnContext } from './turn-context.ts';
+import { EffectError } from './turn-context.ts';
 
 export class TurnScope implements TurnContext {
   readonly #pass: Pass;
@@ -65,16 +66,26 @@ export class TurnScope implements TurnContext {
     bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40;
     bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80;
     const hex = Buffer.from(bytes).toString('hex');
-    return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');
+    return [
+      hex.slice(0, 8),
+      hex.slice(8, 12),
+      hex.slice(12, 16),
+      hex.slice(16, 20),
+      hex.slice(20),
+    ].join('-');
   }
 
   note(text: string): void {
     const bytes = Buffer.byteLength(text);
     if (bytes > limits.noteBytes) {
-      throw new TurnstoneError('invalid_request', `note: expected at most ${limits.noteBytes} bytes, got ${bytes}`, {
-        retry: 'never',
-        details: { field: 'note', limit: limits.noteBytes, size: bytes },
-      });
+      throw new TurnstoneError(
+        'invalid_request',
+        `note: expected at most ${limits.noteBytes} bytes, got ${bytes}`,
+        {
+          retry: 'never',
+          details: { field: 'note', limit: limits.noteBytes, size: bytes },
+        },
+      );
     }
     const { history, writer } = this.#pass.setup;
     if (history.takeNote(this.#step) || writer === null) return;
@@ -98,16 +109,24 @@ export class TurnScope implements TurnContext {
     const pass = this.#pass;
     const step = parseStepName('step', name);
     if (pass.stepNames.has(step)) {
-      throw new TurnstoneError('invalid_request', `step "${step}": expected a name not used before in this turn`, {
-        retry: 'never',
-        details: { field: 'step', got: step },
-      });
+      throw new TurnstoneError(
+        'invalid_request',
+        `step "${step}": expected a name not used before in this turn`,
+        {
+          retry: 'never',
+          details: { field: 'step', got: step },
+        },
+      );
     }
     if (pass.stepNames.size >= limits.stepsPerTurnMax) {
-      throw new TurnstoneError('invalid_request', `a turn has at most ${limits.stepsPerTurnMax} steps`, {
-        retry: 'never',
-        details: { limit: limits.stepsPerTurnMax },
-      });
+      throw new TurnstoneError(
+        'invalid_request',
+        `a turn has at most ${limits.stepsPerTurnMax} steps`,
+        {
+          retry: 'never',
+          details: { limit: limits.stepsPerTurnMax },
+        },
+      );
     }
     pass.stepNames.add(step);
     const { history, writer } = pass.setup;
@@ -117,7 +136,8 @@ export class TurnScope implements TurnContext {
     try {
       const value = await body(new TurnScope(pass, step));
       this.#allRead(step);
-      if (!recorded.finished) writer?.ride({ kind: 'StepFinished', step, outcome: 'ok' }, noPayload);
+      if (!recorded.finished)
+        writer?.ride({ kind: 'StepFinished', step, outcome: 'ok' }, noPayload);
       return value;
     } catch (error) {
       const outcome = error instanceof EffectError && error.undecided ? 'quarantined' : 'failed';
@@ -150,7 +170,7 @@ export class TurnScope implements TurnContext {
 function stateOf(pass: Pass): ThreadState {
   const { setup, changes } = pass;
   const current = (key: string): unknown =>
-    valueOf(foldState(setup.state, setup.scope, changesOf(changes, key)), key);
+    valueAt(foldState(setup.state, setup.scope, changesOf(changes, key)), key);
   const stage = (change: StateChange): void => {
     encode('value' in change ? change.value : null);
     applyChange(change.key, current(change.key), change);

@@ -51,7 +51,12 @@ export interface TurnView {
 
 /** What a delivery is answered with. */
 export type TurnAnswer =
-  | { readonly kind: 'concluded'; readonly turn: TurnView; readonly replayed: boolean; readonly currentRevision: number }
+  | {
+      readonly kind: 'concluded';
+      readonly turn: TurnView;
+      readonly replayed: boolean;
+      readonly currentRevision: number;
+    }
   /** Suspended, parked or still running elsewhere: the caller may ask again. */
   | { readonly kind: 'pending'; readonly turn: TurnView }
   /** Another turn holds the thread (decision 26). */

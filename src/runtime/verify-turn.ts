@@ -1,16 +1,17 @@
 // A strict pass: the agent's code over the journal, reading only (ST-1 to ST-4).
 //   T7/T13  verified, diverged (with what moved), or why it cannot be replayed; nothing is written.
+
+import type { TurnRef } from '../ports/store.ts';
 import { canonicalVersion } from '../protocol/canonical.ts';
 import { fromBase64url } from '../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
-import type { TurnRef } from '../ports/store.ts';
 import { verdictOf } from './conclude.ts';
-import { historyOf, openRecord } from './history.ts';
 import type { History } from './history.ts';
+import { historyOf, openRecord } from './history.ts';
 import { keyringOf } from './keyring.ts';
-import { Pass } from './pass.ts';
 import type { PassEnd } from './pass.ts';
+import { Pass } from './pass.ts';
 import type { Runtime } from './runtime.ts';
 import { loadState } from './thread-state.ts';
 import { admissionFrom } from './turn-request.ts';
@@ -33,8 +34,13 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
   const { body } = admitted;
   const agent = runtime.agents.get(body.agent);
   if (agent === undefined) return cannot('entry_point_removed', { agent: body.agent });
-  const digests = { recorded: body.authority, inHand: agent.authority, same: body.authority === agent.authority };
-  if (body.canonical !== canonicalVersion) return cannot('canonical_changed', { declaration: digests });
+  const digests = {
+    recorded: body.authority,
+    inHand: agent.authority,
+    same: body.authority === agent.authority,
+  };
+  if (body.canonical !== canonicalVersion)
+    return cannot('canonical_changed', { declaration: digests });
   const { conclusion } = history;
   if (conclusion === null) return cannot('not_concluded', { declaration: digests });
   if (conclusion.outcome === 'cancelled' || conclusion.outcome === 'abandoned') {
@@ -45,13 +51,23 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
   if (sealer === null) return cannot('erased', { declaration: digests });
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
   const pass = new Pass({
-    runtime, ref, agent, sealer, history,
+    runtime,
+    ref,
+    agent,
+    sealer,
+    history,
     input: agent.parseInput(admission.input),
     subject: admission.subject,
     seed: fromBase64url(admission.seed),
     admittedAt: body.at as EpochMs,
     revision: body.revision,
-    state: await loadState(runtime, keyring, ref, await checkpointBefore(runtime, ref, body.revision), agent),
+    state: await loadState(
+      runtime,
+      keyring,
+      ref,
+      await checkpointBefore(runtime, ref, body.revision),
+      agent,
+    ),
     scope: body.scope,
     writer: null,
     deadlineAt: null,
@@ -75,8 +91,14 @@ function readHistory(positions: Parameters<typeof historyOf>[0]): History | Stri
 async function checkpointBefore(runtime: Runtime, ref: TurnRef, revision: number) {
   const { checkpoint } = await runtime.store.thread(ref);
   if (checkpoint === null || revision === 0) return null;
-  const base = checkpoint.base !== null && checkpoint.base.revision <= revision ? checkpoint.base : null;
-  return { ...checkpoint, revision, base, tail: checkpoint.tail.filter((segment) => segment.revision <= revision) };
+  const base =
+    checkpoint.base !== null && checkpoint.base.revision <= revision ? checkpoint.base : null;
+  return {
+    ...checkpoint,
+    revision,
+    base,
+    tail: checkpoint.tail.filter((segment) => segment.revision <= revision),
+  };
 }
 
 function cannot(reason: string, facts: Record<string, unknown> = {}): StrictVerdict {
@@ -110,7 +132,10 @@ function judge(end: PassEnd, history: History): StrictVerdict {
     case 'broken':
       throw end.error instanceof TurnstoneError
         ? end.error
-        : new TurnstoneError('internal_error', describeError(end.error).message, { retry: 'now', cause: end.error });
+        : new TurnstoneError('internal_error', describeError(end.error).message, {
+            retry: 'now',
+            cause: end.error,
+          });
     case 'parked':
     case 'ended':
       return cannot('stopped');

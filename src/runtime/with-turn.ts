@@ -4,15 +4,17 @@
 //   T2  a committed turn is answered before anything else is compared, and nothing runs again.
 //   T3  a thread has one open turn: a lapsed one is finished first, a live one makes the caller wait.
 //   T4  whoever loses a write begins again from the read; nothing durable of its pass remains open.
+
+import type { Begun, OpenTurn, TurnRef } from '../ports/store.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
-import type { Begun, OpenTurn, TurnRef } from '../ports/store.ts';
-import { keyringOf } from './keyring.ts';
 import type { Keyring } from './keyring.ts';
+import { keyringOf } from './keyring.ts';
 import { knownTurn } from './known-turn.ts';
-import { runFresh, runTakeover } from './run-turn.ts';
 import type { PassOutcome } from './run-turn.ts';
+import { runFresh, runTakeover } from './run-turn.ts';
 import type { Runtime } from './runtime.ts';
+import { safeTelemetry } from './tell.ts';
 import { checkThread } from './thread-gates.ts';
 import type { HostBounds, TurnRequest } from './turn-request.ts';
 import { payloadChanged, payloadDigest } from './turn-request.ts';
@@ -24,7 +26,8 @@ import type { TurnAnswer } from './turn-view.ts';
  * `subject_erased`, `journal_corrupt`, and `store_unavailable` or `key_service_unavailable` for
  * infrastructure failures, after which the same turnId may be sent again.
  */
-export async function withTurn(runtime: Runtime, request: TurnRequest): Promise<TurnAnswer> {
+export async function withTurn(given: Runtime, request: TurnRequest): Promise<TurnAnswer> {
+  const runtime = { ...given, telemetry: safeTelemetry(given.telemetry, () => undefined) };
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const begun = await runtime.store.begin(request.ref, request.subject);
     const keyring = keyringOf(runtime, request.ref, begun);
@@ -51,7 +54,10 @@ async function freshOutcome(
   const { head } = begun;
   if (head?.open != null) return heldThread(runtime, request, head.open);
   if (head?.blockedBy != null) {
-    return { kind: 'answer', answer: { kind: 'busy', retryAfterMs: runtime.settings.leaseMs, holder: head.blockedBy } };
+    return {
+      kind: 'answer',
+      answer: { kind: 'busy', retryAfterMs: runtime.settings.leaseMs, holder: head.blockedBy },
+    };
   }
   checkThread(head, begun.checkpoint, request.agent);
   const sealer = await keyring.writer(begun.scope);
@@ -63,7 +69,11 @@ async function freshOutcome(
 }
 
 /** Another turn holds the thread: wait for a live owner, finish a lapsed one first (ruling 4). */
-async function heldThread(runtime: Runtime, request: TurnRequest, open: OpenTurn): Promise<PassOutcome> {
+async function heldThread(
+  runtime: Runtime,
+  request: TurnRequest,
+  open: OpenTurn,
+): Promise<PassOutcome> {
   const left = open.leaseUntil - runtime.clock.now();
   const busy = (afterMs: number): PassOutcome => ({
     kind: 'answer',
@@ -77,7 +87,11 @@ async function heldThread(runtime: Runtime, request: TurnRequest, open: OpenTurn
 }
 
 /** Drives on whatever turn the head names, when its lease has lapsed. */
-export async function driveOpen(runtime: Runtime, ref: TurnRef, host: HostBounds): Promise<PassOutcome> {
+export async function driveOpen(
+  runtime: Runtime,
+  ref: TurnRef,
+  host: HostBounds,
+): Promise<PassOutcome> {
   const begun = await runtime.store.begin(ref, null);
   if (begun.head?.open?.turn !== ref.turn || begun.head.open.leaseUntil > runtime.clock.now()) {
     return { kind: 'again' };
@@ -96,7 +110,11 @@ async function resumeOpen(
   if (head?.open == null) return { kind: 'again' };
   const agent = runtime.agents.get(head.open.agent);
   if (agent === undefined) {
-    const answer = { kind: 'busy' as const, retryAfterMs: runtime.settings.leaseMs, holder: ref.turn };
+    const answer = {
+      kind: 'busy' as const,
+      retryAfterMs: runtime.settings.leaseMs,
+      holder: ref.turn,
+    };
     return { kind: 'answer', answer };
   }
   return runTakeover({ runtime, ref, agent, host, begun, head, keyring });

@@ -2,11 +2,12 @@
 // done but unheard, delivered twice, and followed by the death of the process. Then the world recovers
 // and the promises are checked from stored state and the provider's ledger alone.
 //   T1 T2 T4 T5 T6 T7
-import type { TurnStatus } from '../protocol/turn-status.ts';
+
+import type { TurnRef, TurnStore } from '../ports/store.ts';
 import { genesisHash, verifyChain } from '../protocol/chain.ts';
 import type { RecordBody } from '../protocol/record.ts';
 import { decodeBody } from '../protocol/record-codec.ts';
-import type { TurnRef, TurnStore } from '../ports/store.ts';
+import type { TurnStatus } from '../protocol/turn-status.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import type { TurnRequest } from '../runtime/turn-request.ts';
 import type { TurnView } from '../runtime/turn-view.ts';
@@ -87,10 +88,16 @@ async function exploreOne<P>(
     await checkPromises(world, request.ref, end);
     scenario.check(end);
   } catch (error) {
-    const where = end.fault === null ? 'without a fault' : `${fault.kind} at call ${fault.call} (${first.fired})`;
-    throw new Error(`${scenario.name}, ${where}: ${error instanceof Error ? error.message : String(error)}`, {
-      cause: error,
-    });
+    const where =
+      end.fault === null
+        ? 'without a fault'
+        : `${fault.kind} at call ${fault.call} (${first.fired})`;
+    throw new Error(
+      `${scenario.name}, ${where}: ${error instanceof Error ? error.message : String(error)}`,
+      {
+        cause: error,
+      },
+    );
   } finally {
     await store.close();
   }
@@ -115,8 +122,10 @@ async function redeliver<P>(
   if (replay === 'died' || replay.kind !== 'concluded' || !replay.replayed) {
     throw new Error('T2: a redelivery of a concluded turn was not a replay');
   }
-  if (again.names.some((name) => name.startsWith('provider.'))) throw new Error('T2: a replay called the provider');
-  const hit = first.fired === null ? null : { call: fault.call, kind: fault.kind, name: first.fired };
+  if (again.names.some((name) => name.startsWith('provider.')))
+    throw new Error('T2: a replay called the provider');
+  const hit =
+    first.fired === null ? null : { call: fault.call, kind: fault.kind, name: first.fired };
   return { provider, turn: replay.turn, journal: await bodies(world, request.ref), fault: hit };
 }
 
@@ -135,10 +144,18 @@ async function checkPromises<P>(world: World, ref: TurnRef, end: ExploredEnd<P>)
     return link;
   });
   demand(verifyChain(links).ok, 'T13: the chain verifies');
-  demand(positions.every((position, index) => position.index === index), 'T4: positions have no gap');
+  demand(
+    positions.every((position, index) => position.index === index),
+    'T4: positions have no gap',
+  );
   const epochs = positions.map((position) => position.epoch);
-  demand(epochs.every((epoch, index) => index === 0 || epoch >= (epochs[index - 1] ?? 0)), 'T4: epochs never regress');
-  const announced = end.journal.flatMap((body) => (body.kind === 'EffectStarted' ? [body.key] : []));
+  demand(
+    epochs.every((epoch, index) => index === 0 || epoch >= (epochs[index - 1] ?? 0)),
+    'T4: epochs never regress',
+  );
+  const announced = end.journal.flatMap((body) =>
+    body.kind === 'EffectStarted' ? [body.key] : [],
+  );
   demand(new Set(announced).size === announced.length, 'T5: no effect key is announced twice');
   const conclusions = end.journal.filter((body) => body.kind === 'RunConcluded');
   demand(conclusions.length === 1, `T2: exactly one conclusion, got ${conclusions.length}`);
@@ -147,7 +164,10 @@ async function checkPromises<P>(world: World, ref: TurnRef, end: ExploredEnd<P>)
   demand((head?.revision ?? 0) === (succeeded ? 1 : 0), 'T1: the revision counts successes');
   demand(head?.open == null, 'T3: a concluded turn holds no thread');
   const committed = new Set(world.queues.events.accepted.map((message) => message.dedupId));
-  demand(committed.size === (succeeded ? 1 : 0), 'T1: one committed event for a success, none otherwise');
+  demand(
+    committed.size === (succeeded ? 1 : 0),
+    'T1: one committed event for a success, none otherwise',
+  );
   demand((await world.store.workOf(ref)).length === 0, 'T1: no work is left behind');
 }
 

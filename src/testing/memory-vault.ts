@@ -1,28 +1,44 @@
 // A vault whose keys live in this process: real AES-256-GCM, no key service.
 import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
+import type { KeyRow } from '../ports/store.ts';
+import type { SealContext, Sealer, Vault } from '../ports/vault.ts';
 import { base64url, framed } from '../protocol/digest.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { TenantId } from '../protocol/ids.ts';
-import type { KeyRow } from '../ports/store.ts';
-import type { SealContext, Sealer, Vault } from '../ports/vault.ts';
 
 export class MemoryVault implements Vault {
   create(_tenant: TenantId, scope: string, generation: number): Promise<KeyRow> {
     const id = base64url(randomBytes(12));
-    return Promise.resolve({ scope, id, generation, state: 'live', lifecycle: 0, wrapped: randomBytes(32) });
+    return Promise.resolve({
+      scope,
+      id,
+      generation,
+      state: 'live',
+      lifecycle: 0,
+      wrapped: randomBytes(32),
+    });
   }
 
   sealer(_tenant: TenantId, row: KeyRow): Promise<Sealer> {
     const key = row.wrapped;
     if (key === null) {
-      return Promise.reject(new TurnstoneError('subject_erased', 'the key of this scope was destroyed', { retry: 'never' }));
+      return Promise.reject(
+        new TurnstoneError('subject_erased', 'the key of this scope was destroyed', {
+          retry: 'never',
+        }),
+      );
     }
     return Promise.resolve({
       scope: row.scope,
       generation: row.generation,
       seal: (plain, context) => seal(key, plain, context),
       open: (sealed, context) => open(key, sealed, context),
-      mac: (domain, bytes) => base64url(createHmac('sha256', key).update(framed(domain, [bytes])).digest()),
+      mac: (domain, bytes) =>
+        base64url(
+          createHmac('sha256', key)
+            .update(framed(domain, [bytes]))
+            .digest(),
+        ),
     });
   }
 }
@@ -36,16 +52,22 @@ function seal(key: Uint8Array, plain: Uint8Array, context: SealContext): Uint8Ar
 
 function open(key: Uint8Array, sealed: Uint8Array, context: SealContext): Uint8Array {
   try {
-    const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, 12), { authTagLength: 16 });
+    const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, 12), {
+      authTagLength: 16,
+    });
     decipher.setAAD(bound(context));
     decipher.setAuthTag(sealed.subarray(sealed.byteLength - 16));
     const body = sealed.subarray(12, sealed.byteLength - 16);
     return Buffer.concat([decipher.update(body), decipher.final()]);
   } catch (cause) {
-    throw new TurnstoneError('payload_unreadable', 'a sealed payload does not open under its key and context', {
-      retry: 'never',
-      cause,
-    });
+    throw new TurnstoneError(
+      'payload_unreadable',
+      'a sealed payload does not open under its key and context',
+      {
+        retry: 'never',
+        cause,
+      },
+    );
   }
 }
 

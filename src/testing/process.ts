@@ -2,11 +2,12 @@
 //
 // Owns: numbering every store, queue and provider call; losing it before, doing it unheard, or doing
 // it twice; and death, after which nothing of the process is heard of again.
-import type { EpochMs } from '../protocol/ids.ts';
+
 import type { Clock } from '../ports/clock.ts';
 import type { Queue, Queues } from '../ports/queue.ts';
 import type { TurnStore } from '../ports/store.ts';
 import type { Vault } from '../ports/vault.ts';
+import type { EpochMs } from '../protocol/ids.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import { never } from '../runtime/never.ts';
 import type { Runtime, RuntimeSettings } from '../runtime/runtime.ts';
@@ -104,7 +105,8 @@ export class Process {
   }
 
   #wrap<T extends object>(label: string, port: T): T {
-    const call = (name: string, run: () => unknown): unknown => this.#call(`${label}.${name}`, async () => run());
+    const call = (name: string, run: () => unknown): unknown =>
+      this.#call(`${label}.${name}`, async () => run());
     return new Proxy(port, {
       get(target, name, receiver) {
         const member: unknown = Reflect.get(target, name, receiver);
@@ -140,7 +142,8 @@ export class Process {
     return {
       now: (): EpochMs => clock.now(),
       monotonicMs: () => clock.monotonicMs(),
-      sleep: (ms, signal) => clock.sleep(ms, signal).then(() => (this.#dead ? never<void>() : undefined)),
+      sleep: (ms, signal) =>
+        clock.sleep(ms, signal).then(() => (this.#dead ? never<void>() : undefined)),
       timer: (ms, fire) => clock.timer(ms, () => (this.#dead ? undefined : fire())),
     };
   }

@@ -2,8 +2,9 @@
 //
 // Paths: any. A request lands once per Idempotency-Key when `dedup` is on for its path, else each time.
 // GET /probe/<key> answers what a key came to; GET /ledger shows everything that was asked.
-import { createServer } from 'node:http';
+
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 
 /** How one request is treated. `hold` waits for the promise before it answers. */
@@ -87,7 +88,9 @@ class ProviderState {
     const landed = applies && !repeated;
     this.ledger.push({ path, method, key, landed, body });
     if (repeated) return known;
-    const answer = JSON.stringify({ id: `${path.slice(1)}-${this.ledger.filter((entry) => entry.path === path && entry.landed).length}` });
+    const answer = JSON.stringify({
+      id: `${path.slice(1)}-${this.ledger.filter((entry) => entry.path === path && entry.landed).length}`,
+    });
     if (landed) this.#answers.set(`${path} ${key}`, answer);
     return answer;
   }
@@ -103,7 +106,8 @@ class ProviderState {
 
   facade(server: Server): ProviderServer {
     const { port } = server.address() as AddressInfo;
-    const asked = (path: string): number => this.ledger.filter((entry) => entry.path === path).length;
+    const asked = (path: string): number =>
+      this.ledger.filter((entry) => entry.path === path).length;
     return {
       url: `http://127.0.0.1:${port}`,
       ledger: this.ledger,
@@ -116,7 +120,8 @@ class ProviderState {
       landed: (path) => this.ledger.filter((entry) => entry.path === path && entry.landed).length,
       asked,
       reached: async (path, count) => {
-        while (asked(path) < count) await new Promise<void>((resolve) => this.#watchers.push(resolve));
+        while (asked(path) < count)
+          await new Promise<void>((resolve) => this.#watchers.push(resolve));
       },
       close: () =>
         new Promise<void>((resolve) => {

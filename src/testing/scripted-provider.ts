@@ -22,10 +22,15 @@ export class ScriptedProvider {
   }
 
   /** What a probe learns of a key. */
-  probe(kind: string, key: string): { outcome: 'landed'; output: unknown } | { outcome: 'did_not_happen' } {
+  probe(
+    kind: string,
+    key: string,
+  ): { outcome: 'landed'; output: unknown } | { outcome: 'did_not_happen' } {
     this.probes.push(kind);
     const answer = this.#answers.get(key);
-    return answer === undefined ? { outcome: 'did_not_happen' } : { outcome: 'landed', output: answer };
+    return answer === undefined
+      ? { outcome: 'did_not_happen' }
+      : { outcome: 'landed', output: answer };
   }
 
   /** Requests of a kind that took effect. */

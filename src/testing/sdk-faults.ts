@@ -80,11 +80,17 @@ function errorBefore(fault: SdkFault): Error | undefined {
         $metadata,
       });
     case 'conflict':
-      return new TransactionConflictException({ message: 'Transaction is ongoing for the item', $metadata });
+      return new TransactionConflictException({
+        message: 'Transaction is ongoing for the item',
+        $metadata,
+      });
     case 'throttled':
       return new ProvisionedThroughputExceededException({ message: 'Rate exceeded', $metadata });
     case 'refused':
-      return new ConditionalCheckFailedException({ message: 'The conditional request failed', $metadata });
+      return new ConditionalCheckFailedException({
+        message: 'The conditional request failed',
+        $metadata,
+      });
     case 'validation':
       return Object.assign(new Error(fault.message), { name: 'ValidationException', $metadata });
     case 'expired signature':

@@ -1,6 +1,7 @@
 // A clock turned by hand: nothing passes until a test says so.
-import type { EpochMs } from '../protocol/ids.ts';
+
 import type { Clock } from '../ports/clock.ts';
+import type { EpochMs } from '../protocol/ids.ts';
 
 interface Timer {
   readonly at: number;
@@ -80,7 +81,10 @@ export class TurnedClock implements Clock {
     let found: Timer | undefined;
     for (const timer of this.#timers) {
       if (timer.at > until) continue;
-      const sooner = found === undefined || timer.at < found.at || (timer.at === found.at && timer.order < found.order);
+      const sooner =
+        found === undefined ||
+        timer.at < found.at ||
+        (timer.at === found.at && timer.order < found.order);
       if (sooner) found = timer;
     }
     return found;

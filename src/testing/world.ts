@@ -1,17 +1,18 @@
 // A world for one scenario: store, vault, queues and a hand-turned clock that outlive processes.
 //
 // Owns: starting and killing processes over it, turning the clock when everybody waits, recovering.
+
+import type { TurnStore } from '../ports/store.ts';
+import type { Vault } from '../ports/vault.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import { handleInboxBatch } from '../runtime/drive.ts';
 import type { RuntimeSettings } from '../runtime/runtime.ts';
 import { sweep } from '../runtime/sweep.ts';
-import type { TurnStore } from '../ports/store.ts';
-import type { Vault } from '../ports/vault.ts';
-import { heldQueues } from './held-queue.ts';
 import type { HeldQueues } from './held-queue.ts';
+import { heldQueues } from './held-queue.ts';
 import { MemoryVault } from './memory-vault.ts';
-import { Process } from './process.ts';
 import type { Fault } from './process.ts';
+import { Process } from './process.ts';
 import { TurnedClock } from './turned-clock.ts';
 
 export interface WorldOptions {
@@ -89,7 +90,11 @@ export class World {
       const report = await this.settle(process, sweep(process.runtime));
       const messages = this.queues.inbox.take();
       if (messages.length > 0) {
-        const batch = messages.map((message, index) => ({ id: `${index}`, body: message.body, receives: 1 }));
+        const batch = messages.map((message, index) => ({
+          id: `${index}`,
+          body: message.body,
+          receives: 1,
+        }));
         await this.settle(process, handleInboxBatch(process.runtime, batch, {}));
       }
       if (report !== 'died' && report.rows === 0 && messages.length === 0) return;

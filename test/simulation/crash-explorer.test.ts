@@ -1,12 +1,12 @@
 // Goal: for a three-effect turn nothing is lost, doubled or guessed wherever the process dies.
 // Method: the explorer enumerates every port call and every way it can go wrong.
 import { expect, test } from 'vitest';
-import { tenantId, threadId, turnId } from '../../src/protocol/ids.ts';
 import type { Recovery } from '../../src/protocol/effect-decision.ts';
+import { tenantId, threadId, turnId } from '../../src/protocol/ids.ts';
 import { defineTurnAgent } from '../../src/runtime/agent-definition.ts';
 import type { Effect, TurnContext } from '../../src/runtime/turn-context.ts';
-import { exploreCrashes } from '../../src/testing/crash-explorer.ts';
 import type { ExploredEnd, Scenario } from '../../src/testing/crash-explorer.ts';
+import { exploreCrashes } from '../../src/testing/crash-explorer.ts';
 import type { Process } from '../../src/testing/process.ts';
 import { ScriptedProvider } from '../../src/testing/scripted-provider.ts';
 import { memoryStore } from '../stores.ts';
@@ -23,7 +23,11 @@ interface Call {
   readonly mutates: boolean;
 }
 
-function effect(call: Call, provider: ScriptedProvider, current: () => Process): Effect<{ id: string }> {
+function effect(
+  call: Call,
+  provider: ScriptedProvider,
+  current: () => Process,
+): Effect<{ id: string }> {
   const dedup = call.recovery === 'idempotent';
   return {
     kind: call.kind,
@@ -31,13 +35,21 @@ function effect(call: Call, provider: ScriptedProvider, current: () => Process):
     mutates: call.mutates,
     recovery: call.recovery,
     perform: ({ idempotencyKey }) =>
-      current().provider(call.kind, async () => provider.call(call.kind, idempotencyKey, { dedup })),
+      current().provider(call.kind, async () =>
+        provider.call(call.kind, idempotencyKey, { dedup }),
+      ),
     probe: async ({ idempotencyKey }) =>
-      current().provider(`probe.${call.kind}`, async () => provider.probe(call.kind, idempotencyKey)),
+      current().provider(`probe.${call.kind}`, async () =>
+        provider.probe(call.kind, idempotencyKey),
+      ),
   };
 }
 
-function sequence(name: string, calls: readonly Call[], together: boolean): Scenario<ScriptedProvider> {
+function sequence(
+  name: string,
+  calls: readonly Call[],
+  together: boolean,
+): Scenario<ScriptedProvider> {
   return {
     name,
     provider: () => new ScriptedProvider(),
@@ -68,14 +80,21 @@ function checkLedger(end: ExploredEnd<ScriptedProvider>, calls: readonly Call[])
   for (const call of calls) {
     const landed = end.provider.landed(call.kind);
     const sentTwice = twice === `provider.${call.kind}`;
-    if (call.mutates && call.recovery !== 'retry' && !(sentTwice && call.recovery !== 'idempotent')) {
+    if (
+      call.mutates &&
+      call.recovery !== 'retry' &&
+      !(sentTwice && call.recovery !== 'idempotent')
+    ) {
       expect(landed, `T5/T6: ${call.kind} landed at most once`).toBeLessThanOrEqual(1);
     }
-    if (end.turn.status === 'succeeded') expect(landed, `${call.kind} landed`).toBeGreaterThanOrEqual(1);
+    if (end.turn.status === 'succeeded')
+      expect(landed, `${call.kind} landed`).toBeGreaterThanOrEqual(1);
   }
   if (end.turn.status === 'quarantined') {
     expect(end.turn.undecided.map((doubt) => doubt.kind)).toEqual(
-      calls.filter((call) => call.recovery === 'operator' && call.mutates).map((call) => call.kind)
+      calls
+        .filter((call) => call.recovery === 'operator' && call.mutates)
+        .map((call) => call.kind)
         .filter((kind) => end.turn.undecided.some((doubt) => doubt.kind === kind)),
     );
     expect(end.turn.undecided.length, 'T6: a quarantine names its doubt').toBeGreaterThan(0);
@@ -90,7 +109,11 @@ const doubtful = (kind: string): Call => ({ kind, recovery: 'operator', mutates:
 const scenarios = [
   sequence('three keyed calls', [keyed('reserve'), keyed('charge'), keyed('mail')], false),
   sequence('read, ask, keyed', [read('look'), asked('charge'), keyed('mail')], false),
-  sequence('three operator calls', [doubtful('reserve'), doubtful('charge'), doubtful('mail')], false),
+  sequence(
+    'three operator calls',
+    [doubtful('reserve'), doubtful('charge'), doubtful('mail')],
+    false,
+  ),
   sequence('three together', [asked('reserve'), keyed('charge'), doubtful('mail')], true),
   sequence('no effects', [], false),
 ];

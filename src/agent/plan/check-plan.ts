@@ -2,8 +2,8 @@
 //   T11  steps and width are bounded; every error names its path, what was expected and what came.
 import * as v from 'valibot';
 import { TurnstoneError } from '../../protocol/errors.ts';
-import { notYet, operations, planShape } from './plan-language.ts';
 import type { Operation, OperationName, Plan, PlanEffect, PlanStep } from './plan-language.ts';
+import { notYet, operations, planShape } from './plan-language.ts';
 import { referencesIn, splitReference } from './references.ts';
 
 /** The plan as the runner takes it; throws `invalid_plan` or `not_supported_yet`. */
@@ -33,7 +33,11 @@ export function checkPlan(input: unknown): Plan {
   return plan;
 }
 
-function parse<S extends v.GenericSchema>(schema: S, input: unknown, path: string): v.InferOutput<S> {
+function parse<S extends v.GenericSchema>(
+  schema: S,
+  input: unknown,
+  path: string,
+): v.InferOutput<S> {
   const result = v.safeParse(schema, input, { abortEarly: true });
   if (result.success) return result.output;
   const [issue] = result.issues;
@@ -59,10 +63,14 @@ function operation(input: unknown, path: string): Operation {
   }
   const parsed = parse<v.GenericSchema>(operations[name], input, path);
   if (notYet.has(name)) {
-    throw new TurnstoneError('not_supported_yet', `${path}.${name}: this build does not run "${name}" yet`, {
-      retry: 'never',
-      details: { path: `${path}.${name}`, operation: name },
-    });
+    throw new TurnstoneError(
+      'not_supported_yet',
+      `${path}.${name}: this build does not run "${name}" yet`,
+      {
+        retry: 'never',
+        details: { path: `${path}.${name}`, operation: name },
+      },
+    );
   }
   const checked = parsed as Operation;
   if ('effect' in checked) checkEffect(checked.effect, `${path}.effect`);
@@ -71,13 +79,18 @@ function operation(input: unknown, path: string): Operation {
 
 function checkEffect(effect: PlanEffect, path: string): void {
   if (effect.key !== undefined) {
-    throw new TurnstoneError('not_supported_yet', `${path}.key: this build does not keep business keys yet`, {
-      retry: 'never',
-      details: { path: `${path}.key`, operation: 'key' },
-    });
+    throw new TurnstoneError(
+      'not_supported_yet',
+      `${path}.key: this build does not keep business keys yet`,
+      {
+        retry: 'never',
+        details: { path: `${path}.key`, operation: 'key' },
+      },
+    );
   }
   const { url } = effect.request;
-  if (!url.includes('${') && URL.parse(url) === null) throw bad(`${path}.request.url`, 'an absolute URL', url);
+  if (!url.includes('${') && URL.parse(url) === null)
+    throw bad(`${path}.request.url`, 'an absolute URL', url);
 }
 
 function checkNeeds(plan: Plan): void {
@@ -97,7 +110,11 @@ function checkNeeds(plan: Plan): void {
     const ready = left.filter((step) => step.needs.every((need) => done.has(need)));
     const [stuck] = left;
     if (ready.length === 0 && stuck !== undefined) {
-      throw bad(`input.steps[${ids.get(stuck.id)}].needs`, 'steps that do not wait for each other', 'a cycle');
+      throw bad(
+        `input.steps[${ids.get(stuck.id)}].needs`,
+        'steps that do not wait for each other',
+        'a cycle',
+      );
     }
     for (const step of ready) done.add(step.id);
     left = left.filter((step) => !done.has(step.id));
@@ -113,21 +130,37 @@ function checkReferences(plan: Plan): void {
     const before = new Set([...ancestors(step, byId)].map((other) => other.id));
     const taken = new Set<string>();
     for (const [at, op] of step.do.entries()) {
-      checkOperation(op, `${path}.do[${at}]`, { names, steps: before, vars: plan.vars, output: false });
+      checkOperation(op, `${path}.do[${at}]`, {
+        names,
+        steps: before,
+        vars: plan.vars,
+        output: false,
+      });
       if (!('as' in op) || op.as === undefined) continue;
-      if (taken.has(op.as)) throw bad(`${path}.do[${at}].as`, 'a name no other operation of the step has', op.as);
+      if (taken.has(op.as))
+        throw bad(`${path}.do[${at}].as`, 'a name no other operation of the step has', op.as);
       taken.add(op.as);
       names.add(op.as);
     }
     const undoNames = new Set(names);
     for (const [at, op] of step.undo.entries()) {
-      checkOperation(op, `${path}.undo[${at}]`, { names: undoNames, steps: before, vars: plan.vars, output: true });
+      checkOperation(op, `${path}.undo[${at}]`, {
+        names: undoNames,
+        steps: before,
+        vars: plan.vars,
+        output: true,
+      });
       if ('as' in op && op.as !== undefined) undoNames.add(op.as);
     }
     const scope = { names, steps: before, vars: plan.vars, output: false };
     checkValue(step.output, `${path}.output`, { ...scope, key: false });
   }
-  const all = { names: namesOf(plan.steps), steps: new Set(byId.keys()), vars: plan.vars, output: false };
+  const all = {
+    names: namesOf(plan.steps),
+    steps: new Set(byId.keys()),
+    vars: plan.vars,
+    output: false,
+  };
   checkValue(plan.reply, 'input.reply', { ...all, key: false });
 }
 
@@ -143,7 +176,8 @@ function checkOperation(op: Operation, path: string, scope: Scope): void {
     checkValue(op.effect, `${path}.effect`, { ...scope, key: true });
     return;
   }
-  const value = 'fail' in op ? { fail: op.fail, ...(op.when === undefined ? {} : { when: op.when }) } : op;
+  const value =
+    'fail' in op ? { fail: op.fail, ...(op.when === undefined ? {} : { when: op.when }) } : op;
   checkValue(value, path, { ...scope, key: false });
 }
 
@@ -155,11 +189,14 @@ function checkValue(value: unknown, path: string, scope: Scope & { readonly key:
     const { root, rest } = split;
     const [first] = rest;
     if (root === 'vars') {
-      if (first !== undefined && !Object.hasOwn(scope.vars, first)) throw bad(found.path, 'a name in vars', came);
+      if (first !== undefined && !Object.hasOwn(scope.vars, first))
+        throw bad(found.path, 'a name in vars', came);
     } else if (root === 'steps') {
-      if (first !== undefined && !scope.steps.has(first)) throw bad(found.path, 'a step this one needs', came);
+      if (first !== undefined && !scope.steps.has(first))
+        throw bad(found.path, 'a step this one needs', came);
     } else if (root === 'output') {
-      if (!scope.output && !scope.names.has(root)) throw bad(found.path, 'output in an undo only', came);
+      if (!scope.output && !scope.names.has(root))
+        throw bad(found.path, 'output in an undo only', came);
     } else if (root === 'idempotencyKey') {
       if (!scope.key) throw bad(found.path, 'idempotencyKey inside an effect only', came);
     } else if (!scope.names.has(root)) {
@@ -181,7 +218,11 @@ function* ancestors(step: PlanStep, byId: ReadonlyMap<string, PlanStep>): Iterab
 }
 
 function namesOf(steps: readonly PlanStep[]): Set<string> {
-  return new Set(steps.flatMap((step) => step.do.flatMap((op) => ('as' in op && op.as !== undefined ? [op.as] : []))));
+  return new Set(
+    steps.flatMap((step) =>
+      step.do.flatMap((op) => ('as' in op && op.as !== undefined ? [op.as] : [])),
+    ),
+  );
 }
 
 function bad(path: string, expected: string, got: string): TurnstoneError {

@@ -1,7 +1,7 @@
 // The plan agent: an agent that is only JSON (page 05). Its whole behaviour comes from the turn's input.
 import type { HttpCaller } from '../../ports/http-caller.ts';
-import { defineTurnAgent } from '../../runtime/agent-definition.ts';
 import type { AgentDefinition } from '../../runtime/agent-definition.ts';
+import { defineTurnAgent } from '../../runtime/agent-definition.ts';
 import { checkPlan } from './check-plan.ts';
 import { operations } from './plan-language.ts';
 import { runPlan } from './run-plan.ts';

@@ -3,7 +3,10 @@ import * as v from 'valibot';
 import { limits } from '../../protocol/limits.ts';
 
 const name = v.pipe(v.string(), v.minLength(1), v.maxLength(limits.nameCharacters));
-const id = v.pipe(v.string(), v.regex(/^[A-Za-z0-9._:@-]{1,256}$/, 'expected 1 to 256 characters of A-Z a-z 0-9 . _ : - @'));
+const id = v.pipe(
+  v.string(),
+  v.regex(/^[A-Za-z0-9._:@-]{1,256}$/, 'expected 1 to 256 characters of A-Z a-z 0-9 . _ : - @'),
+);
 const positive = v.pipe(v.number(), v.integer(), v.minValue(1));
 const natural = v.pipe(v.number(), v.integer(), v.minValue(0));
 /** Any JSON value; its strings may hold references. */
@@ -28,11 +31,15 @@ const effect = v.strictObject({
   request,
   mutates: v.optional(v.boolean()),
   recovery: v.optional(v.picklist(['operator', 'retry', 'idempotent', 'reconcile'])),
-  probe: v.optional(v.strictObject({ method: v.literal('GET'), url: v.pipe(v.string(), v.minLength(1)) })),
+  probe: v.optional(
+    v.strictObject({ method: v.literal('GET'), url: v.pipe(v.string(), v.minLength(1)) }),
+  ),
   retry: v.optional(retry),
   timeoutMs: v.optional(v.pipe(positive, v.maxValue(limits.effectTimeoutMaxMs))),
   key: v.optional(v.pipe(v.string(), v.minLength(1))),
-  cost: v.optional(v.strictObject({ minorUnits: v.optional(natural), tokens: v.optional(natural) })),
+  cost: v.optional(
+    v.strictObject({ minorUnits: v.optional(natural), tokens: v.optional(natural) }),
+  ),
 });
 
 const condition = v.strictObject({
@@ -41,7 +48,12 @@ const condition = v.strictObject({
   right: value,
 });
 
-const as = v.optional(v.pipe(v.string(), v.regex(/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/, 'expected a name of letters, digits, _ and -')));
+const as = v.optional(
+  v.pipe(
+    v.string(),
+    v.regex(/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/, 'expected a name of letters, digits, _ and -'),
+  ),
+);
 const expiresInMs = v.optional(positive);
 
 const member = v.union([
@@ -73,12 +85,23 @@ export const operations = {
     as,
   }),
   wait: v.strictObject({
-    wait: v.strictObject({ event: name, correlation: value, expiresInMs, onExpiry: v.optional(v.literal('continue')) }),
+    wait: v.strictObject({
+      event: name,
+      correlation: value,
+      expiresInMs,
+      onExpiry: v.optional(v.literal('continue')),
+    }),
     as,
   }),
   sleep: v.strictObject({ sleep: positive }),
   remember: v.strictObject({
-    remember: v.strictObject({ id, subject: v.optional(id), purpose: name, content: value, expiresInMs }),
+    remember: v.strictObject({
+      id,
+      subject: v.optional(id),
+      purpose: name,
+      content: value,
+      expiresInMs,
+    }),
     as,
   }),
   recall: v.strictObject({
@@ -92,7 +115,11 @@ export const operations = {
       state: v.optional(value),
       expectedVersion: v.optional(natural),
       deadline: v.optional(
-        v.strictObject({ name, at: v.optional(v.pipe(v.string(), v.isoTimestamp())), inMs: v.optional(positive) }),
+        v.strictObject({
+          name,
+          at: v.optional(v.pipe(v.string(), v.isoTimestamp())),
+          inMs: v.optional(positive),
+        }),
       ),
     }),
     as,
@@ -105,7 +132,14 @@ export type OperationName = keyof typeof operations;
 
 /** Operations this build refuses by name: their machinery is not there yet. */
 export const notYet: ReadonlySet<OperationName> = new Set([
-  'group', 'act', 'approve', 'wait', 'sleep', 'remember', 'recall', 'case',
+  'group',
+  'act',
+  'approve',
+  'wait',
+  'sleep',
+  'remember',
+  'recall',
+  'case',
 ]);
 
 export const stepShape = v.strictObject({

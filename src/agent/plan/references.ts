@@ -10,19 +10,25 @@ const pattern = /\$\$\{|\$\{([^{}]*)\}/g;
 const whole = /^\$\{([^{}]*)\}$/;
 
 /** Every reference in a value, with the path of the string it stands in. */
-export function referencesIn(value: unknown, path: string): readonly { path: string; reference: string }[] {
+export function referencesIn(
+  value: unknown,
+  path: string,
+): readonly { path: string; reference: string }[] {
   if (typeof value === 'string') {
     return [...value.matchAll(pattern)].flatMap((match) =>
       match[1] === undefined ? [] : [{ path, reference: match[1] }],
     );
   }
-  if (Array.isArray(value)) return value.flatMap((item, index) => referencesIn(item, `${path}[${index}]`));
+  if (Array.isArray(value))
+    return value.flatMap((item, index) => referencesIn(item, `${path}[${index}]`));
   if (typeof value !== 'object' || value === null) return [];
   return Object.entries(value).flatMap(([key, item]) => referencesIn(item, `${path}.${key}`));
 }
 
 /** The first name of a reference and the rest of its path; null when it is not a path. */
-export function splitReference(reference: string): { root: string; rest: readonly string[] } | null {
+export function splitReference(
+  reference: string,
+): { root: string; rest: readonly string[] } | null {
   const names = reference.split('.').flatMap((part) => {
     const match = /^([^[\]]+)((?:\[\d+\])*)$/.exec(part);
     if (match === null) return [''];
@@ -38,7 +44,10 @@ export function resolve(value: unknown, roots: Roots): unknown {
   if (typeof value === 'string') return resolveText(value, roots);
   if (Array.isArray(value)) return value.map((item) => resolve(item, roots));
   if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).map(([key, item]): [string, unknown] => [key, resolve(item, roots)]);
+  const entries = Object.entries(value).map(([key, item]): [string, unknown] => [
+    key,
+    resolve(item, roots),
+  ]);
   return Object.fromEntries(entries);
 }
 
@@ -58,7 +67,8 @@ export function lookUp(reference: string, roots: Roots): unknown {
   if (path === null || !roots.has(path.root)) throw unknown(reference);
   let value = roots.get(path.root);
   for (const name of path.rest) {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) throw unknown(reference);
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name))
+      throw unknown(reference);
     value = Reflect.get(value, name);
   }
   return value;

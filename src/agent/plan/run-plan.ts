@@ -1,15 +1,16 @@
 // Running a plan: waves of steps whose needs are met, each wave awaited whole (CC-1).
 //   T8-ready  every success of a wave is kept, in plan order, before a stop is reported; the more severe
 //   stop is reported, plan order breaks ties (CC-2).
+
+import type { HttpCaller, HttpRequest } from '../../ports/http-caller.ts';
 import { encode } from '../../protocol/canonical.ts';
 import { AgentError } from '../../protocol/errors.ts';
 import { limits } from '../../protocol/limits.ts';
-import type { HttpCaller, HttpRequest } from '../../ports/http-caller.ts';
-import { EffectError, EffectFailure } from '../../runtime/turn-context.ts';
 import type { Effect, EffectCall, ProbeAnswer, TurnContext } from '../../runtime/turn-context.ts';
+import { EffectError, EffectFailure } from '../../runtime/turn-context.ts';
 import type { Condition, Operation, Plan, PlanEffect, PlanStep } from './plan-language.ts';
-import { resolve } from './references.ts';
 import type { Roots } from './references.ts';
+import { resolve } from './references.ts';
 
 /** A step that stopped, with its place for the caller. */
 class StepFailure extends AgentError {
@@ -26,7 +27,11 @@ interface Finished {
 }
 
 /** Runs a checked plan and answers the value of its reply. */
-export async function runPlan(context: TurnContext, plan: Plan, http: HttpCaller): Promise<unknown> {
+export async function runPlan(
+  context: TurnContext,
+  plan: Plan,
+  http: HttpCaller,
+): Promise<unknown> {
   const finished = new Map<string, Finished>();
   let left = plan.steps;
   while (left.length > 0) {
@@ -98,7 +103,8 @@ async function runOperation(
 
 /** An effect of a plan: its identity is the request with its references resolved. */
 function httpEffect(effect: PlanEffect, roots: Roots, http: HttpCaller): Effect<unknown> {
-  const withKey = (idempotencyKey: string): Roots => new Map([...roots, ['idempotencyKey', idempotencyKey]]);
+  const withKey = (idempotencyKey: string): Roots =>
+    new Map([...roots, ['idempotencyKey', idempotencyKey]]);
   const placeholder = '${idempotencyKey}';
   const args = resolve(effect.request, withKey(placeholder));
   const mutates = effect.mutates ?? true;
@@ -111,10 +117,14 @@ function httpEffect(effect: PlanEffect, roots: Roots, http: HttpCaller): Effect<
     ...(effect.retry === undefined ? {} : { retry: defined(effect.retry) }),
     ...(effect.timeoutMs === undefined ? {} : { timeoutMs: effect.timeoutMs }),
     ...(effect.cost === undefined ? {} : { cost: defined(effect.cost) }),
-    perform: async (call) => perform(http, resolve(effect.request, withKey(call.idempotencyKey)), mutates, call),
+    perform: async (call) =>
+      perform(http, resolve(effect.request, withKey(call.idempotencyKey)), mutates, call),
     ...(probe === undefined
       ? {}
-      : { probe: (call: EffectCall) => ask(http, text(resolve(probe.url, withKey(call.idempotencyKey))), call) }),
+      : {
+          probe: (call: EffectCall) =>
+            ask(http, text(resolve(probe.url, withKey(call.idempotencyKey))), call),
+        }),
   };
 }
 
@@ -123,7 +133,12 @@ function defined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], u
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
 }
 
-async function perform(http: HttpCaller, resolved: unknown, mutates: boolean, call: EffectCall): Promise<unknown> {
+async function perform(
+  http: HttpCaller,
+  resolved: unknown,
+  mutates: boolean,
+  call: EffectCall,
+): Promise<unknown> {
   const { method, url, headers, body } = resolved as PlanEffect['request'];
   const request: HttpRequest = {
     method,
@@ -145,13 +160,18 @@ async function ask(http: HttpCaller, url: string, call: EffectCall): Promise<Pro
   if (result.kind === 'failed') return { outcome: 'inconclusive', detail: result.message };
   const { status, body } = result.answer;
   if (status === 200 && typeof body === 'object' && body !== null && 'outcome' in body) {
-    if (body.outcome === 'landed') return { outcome: 'landed', output: 'output' in body ? body.output : null };
+    if (body.outcome === 'landed')
+      return { outcome: 'landed', output: 'output' in body ? body.output : null };
     if (body.outcome === 'did_not_happen') return { outcome: 'did_not_happen' };
   }
   return { outcome: 'inconclusive', detail: `the probe answered ${status} without an outcome` };
 }
 
-function rootsOf(plan: Plan, steps: readonly PlanStep[], finished: ReadonlyMap<string, Finished>): Map<string, unknown> {
+function rootsOf(
+  plan: Plan,
+  steps: readonly PlanStep[],
+  finished: ReadonlyMap<string, Finished>,
+): Map<string, unknown> {
   const roots = new Map<string, unknown>([['vars', plan.vars]]);
   const outputs: [string, unknown][] = [];
   for (const step of steps) {
@@ -169,7 +189,8 @@ function needed(plan: Plan, step: PlanStep): readonly PlanStep[] {
   const wanted = new Set(step.needs);
   for (let size = -1; size !== wanted.size; ) {
     size = wanted.size;
-    for (const other of plan.steps) if (wanted.has(other.id)) for (const need of other.needs) wanted.add(need);
+    for (const other of plan.steps)
+      if (wanted.has(other.id)) for (const need of other.needs) wanted.add(need);
   }
   return plan.steps.filter((other) => wanted.has(other.id));
 }
@@ -184,7 +205,9 @@ export function holds(condition: Condition, roots: Roots): boolean {
     (typeof left === 'number' && typeof right === 'number') ||
     (typeof left === 'string' && typeof right === 'string');
   if (!comparable) {
-    throw new AgentError(`cannot compare ${typeof left} ${condition.op} ${typeof right}`, { code: 'not_comparable' });
+    throw new AgentError(`cannot compare ${typeof left} ${condition.op} ${typeof right}`, {
+      code: 'not_comparable',
+    });
   }
   switch (condition.op) {
     case 'lt':
