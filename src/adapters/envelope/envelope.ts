@@ -9,10 +9,10 @@
 // generation) is named beside every payload, which leaves nothing to exploit here.
 //   T12  without the data key the bytes are noise; moved or edited bytes fail to open.
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
-import { base64url, framed } from '../../protocol/digest.ts';
-import { TurnstoneError } from '../../protocol/errors.ts';
 import type { KeyRow } from '../../ports/store.ts';
 import type { SealContext, Sealer } from '../../ports/vault.ts';
+import { base64url, framed } from '../../protocol/digest.ts';
+import { TurnstoneError } from '../../protocol/errors.ts';
 
 const format = 1;
 const saltBytes = 16;
@@ -34,7 +34,14 @@ export function sealBytes(
   const nonce = random(nonceBytes);
   const cipher = createCipheriv('aes-256-gcm', messageKey(dataKey, salt, aad), nonce);
   cipher.setAAD(aad);
-  return Buffer.concat([Uint8Array.of(format), salt, nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
+  return Buffer.concat([
+    Uint8Array.of(format),
+    salt,
+    nonce,
+    cipher.update(plain),
+    cipher.final(),
+    cipher.getAuthTag(),
+  ]);
 }
 
 /** Opens bytes; throws `payload_unreadable` for any change of bytes, key or context. */
@@ -58,7 +65,9 @@ export function openBytes(dataKey: Uint8Array, sealed: Uint8Array, aad: Uint8Arr
 
 /** The sealer of one data key. */
 export function sealerOf(row: KeyRow, dataKey: Uint8Array): Sealer {
-  const macKey = new Uint8Array(hkdfSync('sha256', dataKey, new Uint8Array(0), 'turnstone.mac.1', 32));
+  const macKey = new Uint8Array(
+    hkdfSync('sha256', dataKey, new Uint8Array(0), 'turnstone.mac.1', 32),
+  );
   const bound = (context: SealContext): Uint8Array => {
     const { tenant, thread, turn, use, at } = context;
     return framed('turnstone.seal.1', [tenant, row.id, row.generation, thread, turn, use, at]);
@@ -68,7 +77,12 @@ export function sealerOf(row: KeyRow, dataKey: Uint8Array): Sealer {
     generation: row.generation,
     seal: (plain, context) => sealBytes(dataKey, plain, bound(context)),
     open: (sealed, context) => openBytes(dataKey, sealed, bound(context)),
-    mac: (domain, bytes) => base64url(createHmac('sha256', macKey).update(framed(domain, [bytes])).digest()),
+    mac: (domain, bytes) =>
+      base64url(
+        createHmac('sha256', macKey)
+          .update(framed(domain, [bytes]))
+          .digest(),
+      ),
   };
 }
 

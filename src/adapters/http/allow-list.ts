@@ -40,7 +40,10 @@ export function allowList(entries: readonly string[], options: { loopback: boole
 
 /** Splits the text of TURNSTONE_HTTP_ALLOW. */
 export function parseAllow(text: string | undefined): readonly string[] {
-  return (text ?? '').split(',').map((entry) => entry.trim()).filter((entry) => entry !== '');
+  return (text ?? '')
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
 }
 
 function checked(entry: string): string {

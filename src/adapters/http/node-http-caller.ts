@@ -5,13 +5,21 @@ import { lookup } from 'node:dns';
 import * as http from 'node:http';
 import * as https from 'node:https';
 import type { LookupFunction, Socket } from 'node:net';
+import type { HttpAnswer, HttpCaller, HttpRequest, HttpResult } from '../../ports/http-caller.ts';
 import { describeError } from '../../protocol/errors.ts';
 import { classifyHttp, classifyTransport } from '../../protocol/http-outcome.ts';
 import { limits } from '../../protocol/limits.ts';
-import type { HttpAnswer, HttpCaller, HttpRequest, HttpResult } from '../../ports/http-caller.ts';
 import type { AllowList } from './allow-list.ts';
 
-const keptHeaders = ['content-type', 'location', 'etag', 'retry-after', 'x-request-id', 'request-id', 'idempotency-replayed'];
+const keptHeaders = [
+  'content-type',
+  'location',
+  'etag',
+  'retry-after',
+  'x-request-id',
+  'request-id',
+  'idempotency-replayed',
+];
 
 /** Why a call ended before an answer. */
 class HostRefused extends Error {
@@ -28,18 +36,29 @@ export class NodeHttpCaller implements HttpCaller {
   async call(request: HttpRequest, signal: AbortSignal): Promise<HttpResult> {
     const url = URL.parse(request.url);
     if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
-      return refused('invalid_url', `expected an http or https URL, got ${JSON.stringify(request.url)}`);
+      return refused(
+        'invalid_url',
+        `expected an http or https URL, got ${JSON.stringify(request.url)}`,
+      );
     }
     if (url.username !== '' || url.password !== '') {
       return refused('invalid_url', 'expected a URL without credentials in it');
     }
     if (!this.#allow.listed(url)) {
-      return refused('host_not_allowed', `host ${url.host} is not in the allow-list (TURNSTONE_HTTP_ALLOW)`);
+      return refused(
+        'host_not_allowed',
+        `host ${url.host} is not in the allow-list (TURNSTONE_HTTP_ALLOW)`,
+      );
     }
     return new Promise((resolve) => this.#send(url, request, signal, resolve));
   }
 
-  #send(url: URL, request: HttpRequest, signal: AbortSignal, resolve: (result: HttpResult) => void): void {
+  #send(
+    url: URL,
+    request: HttpRequest,
+    signal: AbortSignal,
+    resolve: (result: HttpResult) => void,
+  ): void {
     const state = { phase: 'before_write' as 'before_write' | 'after_write' };
     let sent: http.ClientRequest;
     try {
@@ -53,7 +72,9 @@ export class NodeHttpCaller implements HttpCaller {
       return resolve(refused('invalid_request', describeError(error).message));
     }
     const stop = (): void => {
-      sent.destroy(signal.reason instanceof Error ? signal.reason : new Error('the call was stopped'));
+      sent.destroy(
+        signal.reason instanceof Error ? signal.reason : new Error('the call was stopped'),
+      );
     };
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
@@ -71,7 +92,8 @@ export class NodeHttpCaller implements HttpCaller {
     const ready = url.protocol === 'https:' ? 'secureConnect' : 'connect';
     socket.once('connect', () => {
       const address = socket.remoteAddress ?? '';
-      if (!this.#allow.reachable(url, address)) sent.destroy(new HostRefused(`address ${address} is refused`));
+      if (!this.#allow.reachable(url, address))
+        sent.destroy(new HostRefused(`address ${address} is refused`));
     });
     socket.once(ready, () => {
       state.phase = 'after_write';
@@ -152,7 +174,10 @@ function parsed(response: http.IncomingMessage, text: string): Body {
 function judged(response: http.IncomingMessage, request: HttpRequest, body: Body): HttpResult {
   const status = response.statusCode ?? 0;
   const retryAfter = response.headers['retry-after'];
-  const seconds = retryAfter !== undefined && /^\d+$/.test(retryAfter) ? { retryAfterSeconds: Number(retryAfter) } : {};
+  const seconds =
+    retryAfter !== undefined && /^\d+$/.test(retryAfter)
+      ? { retryAfterSeconds: Number(retryAfter) }
+      : {};
   const outcome = classifyHttp({ status, body: body.kind, mutates: request.mutates, ...seconds });
   if (outcome.kind === 'done' && body.kind === 'ok') {
     return { kind: 'done', answer: { status, headers: kept(response), body: body.value } };

@@ -1,14 +1,21 @@
 // The embedded vault: data keys wrapped by a root key in a file only its owner may read.
 //   T12  destroying a wrapped row leaves every copy of its payloads unreadable; the root key alone opens nothing.
-import { randomBytes } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync, linkSync, rmSync } from 'node:fs';
-import { hkdfSync } from 'node:crypto';
+import { hkdfSync, randomBytes } from 'node:crypto';
+import {
+  chmodSync,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
+import type { KeyRow } from '../../ports/store.ts';
+import type { Sealer, Vault } from '../../ports/vault.ts';
 import { base64url, framed } from '../../protocol/digest.ts';
 import { TurnstoneError } from '../../protocol/errors.ts';
 import type { TenantId } from '../../protocol/ids.ts';
-import type { KeyRow } from '../../ports/store.ts';
-import type { Sealer, Vault } from '../../ports/vault.ts';
 import { openBytes, sealBytes, sealerOf } from '../envelope/envelope.ts';
 import { KeyCache } from '../envelope/key-cache.ts';
 
@@ -26,14 +33,22 @@ export function openLocalSecrets(folder: string): LocalSecrets {
   if (!existsSync(path)) makeOnce(path);
   const root = readFileSync(path);
   if (root.byteLength !== 32) {
-    throw new TurnstoneError('key_service_unavailable', `${path}: expected 32 bytes, got ${root.byteLength}`, {
-      retry: 'never',
-    });
+    throw new TurnstoneError(
+      'key_service_unavailable',
+      `${path}: expected 32 bytes, got ${root.byteLength}`,
+      {
+        retry: 'never',
+      },
+    );
   }
   return {
     root,
     secret: (tenant) =>
-      Promise.resolve(new Uint8Array(hkdfSync('sha256', root, new Uint8Array(0), framed('turnstone.names.1', [tenant]), 32))),
+      Promise.resolve(
+        new Uint8Array(
+          hkdfSync('sha256', root, new Uint8Array(0), framed('turnstone.names.1', [tenant]), 32),
+        ),
+      ),
   };
 }
 
@@ -69,10 +84,14 @@ export class LocalVault implements Vault {
   async sealer(tenant: TenantId, row: KeyRow): Promise<Sealer> {
     const { wrapped } = row;
     if (wrapped === null) {
-      throw new TurnstoneError('subject_erased', 'the key of this scope was destroyed', { retry: 'never' });
+      throw new TurnstoneError('subject_erased', 'the key of this scope was destroyed', {
+        retry: 'never',
+      });
     }
     const context = wrapContext(tenant, row.id, row.generation);
-    const key = await this.#cache.get(tenant, row, async () => openBytes(this.#root, wrapped, context));
+    const key = await this.#cache.get(tenant, row, async () =>
+      openBytes(this.#root, wrapped, context),
+    );
     return sealerOf(row, key);
   }
 }

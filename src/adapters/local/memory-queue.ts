@@ -3,9 +3,10 @@
 // What it holds dies with the process; the store's work rows are what bring a message back. So a
 // message is only a hint that a turn wants a pass.
 //   T3  a group has one batch in flight; a message that failed keeps its place before those behind it.
-import { limits } from '../../protocol/limits.ts';
+
 import type { Clock } from '../../ports/clock.ts';
 import type { Handled, Queue, QueueMessage, Sent } from '../../ports/queue.ts';
+import { limits } from '../../protocol/limits.ts';
 
 export interface Delivered {
   readonly id: string;
@@ -43,7 +44,8 @@ export class MemoryQueue implements Queue {
   readonly #groups = new Map<string, Group>();
   readonly #ids = new Map<string, number>();
   readonly parked: ParkedMessage[] = [];
-  #consume: ((messages: readonly Delivered[]) => Promise<ReadonlyMap<string, Handled>>) | null = null;
+  #consume: ((messages: readonly Delivered[]) => Promise<ReadonlyMap<string, Handled>>) | null =
+    null;
   #active = 0;
   #stopped = false;
   #wakers: (() => void)[] = [];
@@ -119,7 +121,9 @@ export class MemoryQueue implements Queue {
       );
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      outcomes = new Map(batch.map(({ dedupId }) => [dedupId, { kind: 'failed' as const, reason }]));
+      outcomes = new Map(
+        batch.map(({ dedupId }) => [dedupId, { kind: 'failed' as const, reason }]),
+      );
     }
     this.#settle(group, batch, outcomes);
     group.busy = false;
@@ -131,7 +135,10 @@ export class MemoryQueue implements Queue {
   /** Everything before the first message that did not get through leaves the queue. */
   #settle(group: Group, batch: readonly Held[], outcomes: ReadonlyMap<string, Handled>): void {
     for (const message of batch) {
-      const outcome = outcomes.get(message.dedupId) ?? { kind: 'failed', reason: 'no outcome was given' };
+      const outcome = outcomes.get(message.dedupId) ?? {
+        kind: 'failed',
+        reason: 'no outcome was given',
+      };
       if (outcome.kind === 'done') {
         group.messages.shift();
         continue;

@@ -17,7 +17,9 @@ export function itemToBytes(item: Item): Uint8Array {
     }
     if (Array.isArray(value)) return value.map(strip);
     if (typeof value === 'object' && value !== null) {
-      return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, strip(member)]));
+      return Object.fromEntries(
+        Object.entries(value).map(([name, member]) => [name, strip(member)]),
+      );
     }
     return value;
   };

@@ -1,7 +1,7 @@
 // Opens the embedded store: the table store over node:sqlite.
 import type { TurnStore } from '../../ports/store.ts';
 import type { OnRequest, RetryTools } from '../table/driver.ts';
-import { Names, type NameSecrets } from '../table/names.ts';
+import { type NameSecrets, Names } from '../table/names.ts';
 import { TableStore } from '../table/table-store.ts';
 import { SqliteDriver } from './sqlite-driver.ts';
 import { SqliteFile, type SqlitePlace } from './sqlite-file.ts';

@@ -1,8 +1,8 @@
 // The host's clocks and randomness.
 import { randomBytes } from 'node:crypto';
 import { setTimeout as after } from 'node:timers/promises';
-import type { EpochMs } from '../../protocol/ids.ts';
 import type { Clock, Entropy } from '../../ports/clock.ts';
+import type { EpochMs } from '../../protocol/ids.ts';
 
 export const systemClock: Clock = {
   now: () => Date.now() as EpochMs,

@@ -34,7 +34,7 @@ export type Clause =
   | { readonly attr: string; readonly is: 'absent' | 'present' }
   | {
       readonly attr: string;
-      readonly is: 'eq' | 'ne' | 'lt' | 'le' | 'gt' | 'ge';
+      readonly is: 'eq' | 'lt' | 'le' | 'gt' | 'ge';
       readonly value: string | number | boolean;
     };
 
@@ -83,12 +83,11 @@ export type WriteOutcome =
   | { readonly kind: 'lost'; readonly refused: readonly Refusal[] }
   | { readonly kind: 'unknown'; readonly cause: unknown };
 
-/** A range of one partition in key order, both ends inclusive. */
+/** A partition, or the part of it between two sort keys, both inclusive. */
 export interface Range {
   readonly table: Table;
   readonly pk: string;
-  readonly from?: string;
-  readonly to?: string;
+  readonly between?: readonly [from: string, to: string];
 }
 
 export interface Row {

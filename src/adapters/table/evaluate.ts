@@ -16,11 +16,10 @@ function clauseHolds(clause: Clause, item: Item | null): boolean {
 }
 
 function compares(
-  is: 'eq' | 'ne' | 'lt' | 'le' | 'gt' | 'ge',
+  is: 'eq' | 'lt' | 'le' | 'gt' | 'ge',
   found: Attr | undefined,
   value: string | number | boolean,
 ): boolean {
-  if (is === 'ne') return found !== value;
   if (typeof found !== typeof value) return false;
   if (is === 'eq') return found === value;
   if (typeof found === 'number' && typeof value === 'number') return ordered(is, found - value);

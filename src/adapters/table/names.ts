@@ -1,8 +1,9 @@
 // Names a caller chose, hashed into keys (page 09, section 1): short, fixed in length, and telling nothing
 // to who reads a table without the tenant's secret.
+
+import type { ThreadRef, TurnRef } from '../../ports/store.ts';
 import { base64url, hashParts, hmacParts } from '../../protocol/digest.ts';
 import type { SubjectId, TenantId } from '../../protocol/ids.ts';
-import type { ThreadRef, TurnRef } from '../../ports/store.ts';
 import { spread, type ThreadHash, type TurnHash, type TurnPlace } from './layout.ts';
 
 /** Where the secrets of tenants come from; an implementation caches them. */

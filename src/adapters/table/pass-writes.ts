@@ -7,15 +7,14 @@
 //   T4  every transaction wins a position (rule 3); a takeover wins the next one of the turn the head
 //       names (rule 4); the lease end decides only who may take over, never who may write (LE-1).
 //   T8  conclude requires the cancel counter as seen (rule 5).
-import { assertInvariant, TurnstoneError } from '../../protocol/errors.ts';
-import type { EpochMs } from '../../protocol/ids.ts';
+
 import type {
   Appended,
   AppendWrite,
   Claimed,
   ClaimWrite,
-  ConcludeWrite,
   Concluded,
+  ConcludeWrite,
   Head,
   ParkWrite,
   Renewed,
@@ -23,6 +22,8 @@ import type {
   TurnRef,
   Writer,
 } from '../../ports/store.ts';
+import { assertInvariant, TurnstoneError } from '../../protocol/errors.ts';
+import type { EpochMs } from '../../protocol/ids.ts';
 import type { Clause, Item, ItemKey, Refusal, WriteOp } from './driver.ts';
 import { checkpointKey, endKey, headKey, keyRowKey, type TurnPlace, workKey } from './layout.ts';
 import { entryOut, hashOut } from './payload-codec.ts';
@@ -124,7 +125,20 @@ export async function conclude(table: TableContext, write: ConcludeWrite): Promi
   const twice = announcedBefore(write.batch, write.announced);
   if (twice !== undefined) throw announcedTwice(twice);
   const place = await table.names.turn(write.ref);
-  const ops = concludeOps(table, place, write);
+  // A turn that leaves nothing to send takes its row along, unless earlier entries still wait on it.
+  const whole = write.entries.length === 0;
+  const outcome = await concludeOnce(table, write, concludeOps(table, place, write, whole));
+  if (outcome !== 'unsent entries') return outcome;
+  const kept = await concludeOnce(table, write, concludeOps(table, place, write, false));
+  if (kept === 'unsent entries') throw unexplained('conclude');
+  return kept;
+}
+
+async function concludeOnce(
+  table: TableContext,
+  write: ConcludeWrite,
+  ops: readonly WriteOp[],
+): Promise<Concluded | 'unsent entries'> {
   const outcome = await table.driver.write(ops);
   if (outcome.kind !== 'lost') return outcome;
   const seen = witness(outcome.refused, positionOp, write.writer, write.batch);
@@ -134,7 +148,7 @@ export async function conclude(table: TableContext, write: ConcludeWrite): Promi
   const head = refusedHead(outcome.refused);
   if (head !== undefined) return { kind: 'lost', reason: 'moved', head };
   const key = outcome.refused.find((one) => ops[one.op]?.kind === 'check');
-  if (key === undefined) throw unexplained('conclude');
+  if (key === undefined) return 'unsent entries';
   return { kind: 'lost', reason: 'key', key: key.item === null ? null : keyRowIn(key.item) };
 }
 
@@ -166,21 +180,29 @@ export async function park(table: TableContext, write: ParkWrite): Promise<Appen
   return appended(outcome.refused, positionOp, write);
 }
 
-function concludeOps(table: TableContext, place: TurnPlace, write: ConcludeWrite): WriteOp[] {
+function concludeOps(
+  table: TableContext,
+  place: TurnPlace,
+  write: ConcludeWrite,
+  dropRow: boolean,
+): WriteOp[] {
+  const row = workKey(place, table.shards);
   const ops: WriteOp[] = [
     concludedHead(place, write),
     positionPut(place, write.writer, write.batch, write.ref.turn),
     { kind: 'put', key: endKey(place), item: endOut(write.end), when: [] },
-    {
-      kind: 'update',
-      key: workKey(place, table.shards),
-      change: {
-        set: { ...rowStamp(write), sq: write.sequence },
-        remove: ['rd', 'wk', 'ac', 'tr', 'pr'],
-        ...appendEntries(write),
-      },
-      when: [],
-    },
+    dropRow
+      ? { kind: 'delete', key: row, when: [{ attr: 'en', is: 'absent' }] }
+      : {
+          kind: 'update',
+          key: row,
+          change: {
+            set: { ...rowStamp(write), sq: write.sequence },
+            remove: ['rd', 'wk', 'ac', 'tr', 'pr'],
+            ...appendEntries(write),
+          },
+          when: [],
+        },
   ];
   if (write.checkpoint !== null) {
     ops.push({

@@ -1,12 +1,9 @@
 // Stored forms of what the verbs pass through sealed: payloads, records, segments, queue entries.
 // Lists without names, because the names of members would be paid for in every item.
+
+import type { CheckpointSegment, OutboxEntry, SealedPayload } from '../../ports/store.ts';
 import { base64url } from '../../protocol/digest.ts';
 import type { StoredRecord } from '../../protocol/record.ts';
-import type {
-  CheckpointSegment,
-  OutboxEntry,
-  SealedPayload,
-} from '../../ports/store.ts';
 import type { Attr } from './driver.ts';
 import { asBytes, asCount, asList, asText, skew } from './item-reader.ts';
 
@@ -28,9 +25,7 @@ export function payloadIn(where: string, value: Attr | undefined): SealedPayload
 
 export function recordOut(record: StoredRecord): Attr {
   const hash = hashOut(record.hash);
-  return record.sealed === undefined
-    ? [record.body, hash]
-    : [record.body, hash, record.sealed];
+  return record.sealed === undefined ? [record.body, hash] : [record.body, hash, record.sealed];
 }
 
 export function recordIn(where: string, value: Attr): StoredRecord {

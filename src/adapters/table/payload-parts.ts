@@ -1,13 +1,14 @@
 // Large sealed payloads: cut into parts under keys of their own, put before the write that names them (B4).
 //   T5  plain puts of content-addressed bytes: putting them twice changes nothing.
 //   T13 what comes back is checked against its digest.
-import { TurnstoneError } from '../../protocol/errors.ts';
+
+import type { PartSet } from '../../ports/store.ts';
 import { base64url, sha256 } from '../../protocol/digest.ts';
+import { TurnstoneError } from '../../protocol/errors.ts';
 import type { TenantId } from '../../protocol/ids.ts';
 import { limits } from '../../protocol/limits.ts';
-import type { PartSet } from '../../ports/store.ts';
-import { partKey } from './layout.ts';
 import { ItemReader } from './item-reader.ts';
+import { partKey } from './layout.ts';
 import { inTurns, missing, putPlain } from './reads.ts';
 import type { TableContext } from './table-context.ts';
 

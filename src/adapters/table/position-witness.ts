@@ -2,9 +2,10 @@
 //   T4  a position that another token holds means displaced; my own token and batch mean it was mine.
 //   T5  a key that was announced before is refused here, from the caller's complete view.
 //   T11 a batch over its limit is refused before anything is sent.
+
+import type { Batch, Position, Writer } from '../../ports/store.ts';
 import { TurnstoneError } from '../../protocol/errors.ts';
 import { limits } from '../../protocol/limits.ts';
-import type { Batch, Position, Writer } from '../../ports/store.ts';
 import { utf8Bytes } from './capacity.ts';
 import type { Refusal, WriteOp } from './driver.ts';
 import { positionKey, type TurnPlace } from './layout.ts';
@@ -52,10 +53,7 @@ export function witness(
 }
 
 /** The first key of a batch that was announced before, in the journal or in the batch itself [T5]. */
-export function announcedBefore(
-  batch: Batch,
-  announced: ReadonlySet<string>,
-): string | undefined {
+export function announcedBefore(batch: Batch, announced: ReadonlySet<string>): string | undefined {
   const own = new Set<string>();
   for (const key of batch.announces) {
     if (announced.has(key) || own.has(key)) return key;

@@ -1,8 +1,7 @@
 // The reads of a pass: one round to begin, the journal, the checkpoint and its snapshot.
 //   T2  everything a replay needs is in the one round; what is torn is read again (page 09, rule 1).
 //   T13 a journal with a hole is named, never skipped over.
-import { TurnstoneError } from '../../protocol/errors.ts';
-import type { SubjectId, TenantId } from '../../protocol/ids.ts';
+
 import type {
   Begun,
   Checkpoint,
@@ -13,6 +12,8 @@ import type {
   ThreadRef,
   TurnRef,
 } from '../../ports/store.ts';
+import { TurnstoneError } from '../../protocol/errors.ts';
+import type { SubjectId, TenantId } from '../../protocol/ids.ts';
 import type { Item } from './driver.ts';
 import {
   baseKey,
@@ -90,8 +91,7 @@ export async function journal(
   const rows = await table.driver.query({
     table: 'DATA',
     pk: place.thread,
-    from: positionKey(place, from).sk,
-    to: positionKey(place, positionsMax - 1).sk,
+    between: [positionKey(place, from).sk, positionKey(place, positionsMax - 1).sk],
   });
   return rows.map((row, at) => {
     const index = from + at;

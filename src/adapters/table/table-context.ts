@@ -11,7 +11,12 @@ export interface TableContext {
 }
 
 /** Waits before round `round` (from 1): random up to a doubling bound, so that rivals part ways. */
-export function backOff(retry: RetryTools, round: number, firstMs: number, mostMs: number): Promise<void> {
+export function backOff(
+  retry: RetryTools,
+  round: number,
+  firstMs: number,
+  mostMs: number,
+): Promise<void> {
   const bound = Math.min(mostMs, firstMs * 2 ** Math.min(round - 1, 20));
   return retry.sleep(Math.ceil(bound * (0.5 + retry.random() / 2)));
 }

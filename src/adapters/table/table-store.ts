@@ -2,7 +2,7 @@
 //
 // Owns: putting the verbs together. Does not own: items (layout.ts), conditions of a pass (pass-writes.ts),
 // work rows (work-rows.ts), or how an engine carries a transaction out (sqlite/, dynamodb/).
-import type { EpochMs, SubjectId, TenantId } from '../../protocol/ids.ts';
+
 import type {
   Acceptance,
   AppendWrite,
@@ -20,6 +20,7 @@ import type {
   Unknown,
   Writer,
 } from '../../ports/store.ts';
+import type { EpochMs, SubjectId, TenantId } from '../../protocol/ids.ts';
 import { keyRowKey } from './layout.ts';
 import * as passes from './pass-writes.ts';
 import { getParts, putParts } from './payload-parts.ts';

@@ -1,6 +1,5 @@
 // Stored forms of the items a begin reads: HEAD, CKPT, END, positions and key rows (layout.ts).
-import { agentName, epochMs, turnId } from '../../protocol/ids.ts';
-import { parseStatus } from '../../protocol/turn-status.ts';
+
 import type {
   Batch,
   Checkpoint,
@@ -11,6 +10,8 @@ import type {
   TurnEnd,
   Writer,
 } from '../../ports/store.ts';
+import { agentName, epochMs, turnId } from '../../protocol/ids.ts';
+import { parseStatus } from '../../protocol/turn-status.ts';
 import type { Item } from './driver.ts';
 import { asCount, asList, ItemReader, skew } from './item-reader.ts';
 import {

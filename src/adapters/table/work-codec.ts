@@ -1,7 +1,8 @@
 // Stored form of a work row: separate attributes, so that one writer's field never wipes another's (B13).
-import { agentName, epochMs, tenantId, threadId, turnId } from '../../protocol/ids.ts';
-import { base64url, hashParts } from '../../protocol/digest.ts';
+
 import type { Acceptance, TurnRef, WorkRow } from '../../ports/store.ts';
+import { base64url, hashParts } from '../../protocol/digest.ts';
+import { agentName, epochMs, tenantId, threadId, turnId } from '../../protocol/ids.ts';
 import type { Attr, Item } from './driver.ts';
 import { asCount, asList, asText, ItemReader } from './item-reader.ts';
 import { entryIn, hashIn, hashOut, payloadIn, payloadOut } from './payload-codec.ts';

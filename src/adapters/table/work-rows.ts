@@ -4,7 +4,7 @@
 //        deleted and made again; a row is deleted only when nothing is left.
 // A row that was read before is remembered as a hint, so that clearing it needs no second read; the
 // condition decides, and a refusal brings the row that stands there.
-import type { EpochMs } from '../../protocol/ids.ts';
+
 import type {
   Acceptance,
   Accepted,
@@ -14,6 +14,7 @@ import type {
   TurnRef,
   WorkRow,
 } from '../../ports/store.ts';
+import type { EpochMs } from '../../protocol/ids.ts';
 import type { Change, Clause, Item, ItemKey } from './driver.ts';
 import { headKey, workKey, workPartition } from './layout.ts';
 import { entryOut } from './payload-codec.ts';
@@ -67,7 +68,12 @@ export class WorkRows {
         kind: 'update',
         key: workKey(place, this.#table.shards),
         change: {
-          set: { ...workNames(ref), ac: stored, ua: now, q: versionOf(entry.id, acceptance.at, stored) },
+          set: {
+            ...workNames(ref),
+            ac: stored,
+            ua: now,
+            q: versionOf(entry.id, acceptance.at, stored),
+          },
           append: { en: [entryOut(entry)] },
         },
         when: [{ attr: 'ac', is: 'absent' }],
@@ -85,8 +91,7 @@ export class WorkRows {
     const rows = await this.#table.driver.query({
       table: 'WORK',
       pk: workPartition(thread, this.#table.shards),
-      from: `${thread}:`,
-      to: `${thread}:\u007f`,
+      between: [`${thread}:`, `${thread}:\u007f`],
     });
     const seen = rows.map((row) => this.#remember(row.sk, row.item));
     return seen.sort((left, right) => left.sequence - right.sequence);
@@ -94,7 +99,7 @@ export class WorkRows {
 
   /**
    * Rows that need somebody at `now`, most overdue first: a run past its lease, a wake that is due, entries
-   * unsent for `unsentMs`, an acceptance nobody claimed for as long, a row with nothing left on it.
+   * unsent for `unsentMs`, an acceptance nobody claimed for as long.
    */
   async due(
     now: EpochMs,
@@ -119,7 +124,7 @@ export class WorkRows {
     const sent = new Set(entryIds);
     const cleared = await this.#rewrite(ref, (row) => {
       const entries = row.entries.filter((entry) => !sent.has(entry.id));
-      const after = { ...row, entries };
+      const after = { ...row, entries, updatedAt: now };
       if (entries.length === 0) return { set: { ua: now }, remove: ['en'], after };
       return { set: { en: entries.map(entryOut), ua: now }, remove: [], after };
     });
@@ -141,6 +146,8 @@ export class WorkRows {
         accepted: change.clearAccepted === true ? null : row.accepted,
         wakeAt: change.wakeAt === undefined ? row.wakeAt : change.wakeAt,
         parkedReason: change.parkedReason === undefined ? row.parkedReason : change.parkedReason,
+        tries: change.tries ?? row.tries,
+        updatedAt: now,
       };
       return { set, remove, after };
     });
@@ -159,6 +166,7 @@ export class WorkRows {
       const outcome = await this.#table.driver.write([
         isSpent(after) ? { kind: 'delete', key, when } : { kind: 'update', key, change, when },
       ]);
+      if (outcome.kind === 'done' && !isSpent(after)) this.#hint(key.sk, { row: after, version });
       if (outcome.kind !== 'lost') return outcome;
       const item = outcome.refused[0]?.item ?? null;
       seen = item === null ? null : workIn(item);
@@ -175,13 +183,17 @@ export class WorkRows {
 
   #remember(sk: string, item: Item): WorkRow {
     const seen = workIn(item);
+    this.#hint(sk, seen);
+    return seen.row;
+  }
+
+  #hint(sk: string, seen: SeenWork): void {
     this.#hints.delete(sk);
     this.#hints.set(sk, seen);
     if (this.#hints.size > hintsMax) {
       const oldest = this.#hints.keys().next();
       if (oldest.done !== true) this.#hints.delete(oldest.value);
     }
-    return seen.row;
   }
 
   /** A renewal moves the head alone, so a row's run due is only a hint: the head decides who is stranded. */
@@ -214,9 +226,9 @@ function dueSince(row: WorkRow, unsentMs: number, run: 'live' | 'as stored' = 'a
   const instants: number[] = [];
   if (row.runDueAt !== null && run === 'as stored') instants.push(row.runDueAt);
   if (row.wakeAt !== null) instants.push(row.wakeAt);
-  const unclaimed = row.runDueAt === null && row.wakeAt === null;
+  const unclaimed = row.accepted !== null && row.runDueAt === null && row.wakeAt === null;
   if (row.entries.length > 0 || unclaimed) instants.push(row.updatedAt + unsentMs);
-  return Math.min(...instants);
+  return Math.min(Number.POSITIVE_INFINITY, ...instants);
 }
 
 function put(
