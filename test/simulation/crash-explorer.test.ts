@@ -1,6 +1,6 @@
 // Goal: for a three-effect turn nothing is lost, doubled or guessed wherever the process dies.
 // Method: the explorer enumerates every port call and every way it can go wrong.
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import type { Recovery } from '../../src/protocol/effect-decision.ts';
 import { tenantId, threadId, turnId } from '../../src/protocol/ids.ts';
 import { defineTurnAgent } from '../../src/runtime/agent-definition.ts';
@@ -9,7 +9,7 @@ import type { ExploredEnd, Scenario } from '../../src/testing/crash-explorer.ts'
 import { exploreCrashes } from '../../src/testing/crash-explorer.ts';
 import type { Process } from '../../src/testing/process.ts';
 import { ScriptedProvider } from '../../src/testing/scripted-provider.ts';
-import { memoryStore } from '../stores.ts';
+import { onEachStore } from '../stores.ts';
 
 const ref = {
   tenant: tenantId('tenant', 'acme'),
@@ -119,11 +119,14 @@ const scenarios = [
 ];
 
 for (const scenario of scenarios) {
-  test(`sqlite: ${scenario.name}: dying at any port call keeps every promise [T1 T2 T4 T5 T6 T7]`, async () => {
-    const explored = await exploreCrashes(scenario, memoryStore);
-    expect(explored.runs).toBeGreaterThan(9);
-    const doubtful = scenario.name.includes('operator') || scenario.name.includes('together');
-    expect((explored.statuses.quarantined ?? 0) > 0).toBe(doubtful);
-    expect(explored.statuses.succeeded ?? 0).toBeGreaterThan(3);
-  });
+  onEachStore(
+    `crash explorer: ${scenario.name}: dying at any port call keeps every promise [T1 T2 T4 T5 T6 T7]`,
+    async (open) => {
+      const explored = await exploreCrashes(scenario, () => open());
+      expect(explored.runs).toBeGreaterThan(9);
+      const doubts = scenario.name.includes('operator') || scenario.name.includes('together');
+      expect((explored.statuses.quarantined ?? 0) > 0).toBe(doubts);
+      expect(explored.statuses.succeeded ?? 0).toBeGreaterThan(3);
+    },
+  );
 }
