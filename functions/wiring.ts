@@ -1,0 +1,95 @@
+// The composition root of the Lambda functions: reads the environment once, builds one Runtime a container.
+//
+// Clients other than DynamoDB are loaded on first use. Nothing past this folder sees a Lambda type.
+import { randomUUID } from 'node:crypto';
+import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { KMSClient } from '@aws-sdk/client-kms';
+import type { SQSClient } from '@aws-sdk/client-sqs';
+import { KmsNames } from '../src/adapters/aws/kms-names.ts';
+import { KmsVault } from '../src/adapters/aws/kms-vault.ts';
+import { SqsQueue } from '../src/adapters/aws/sqs-queue.ts';
+import { openDynamoStore } from '../src/adapters/dynamodb/open-dynamo-store.ts';
+import { allowList, parseAllow } from '../src/adapters/http/allow-list.ts';
+import { NodeHttpCaller } from '../src/adapters/http/node-http-caller.ts';
+import { lineTelemetry } from '../src/adapters/system/line-telemetry.ts';
+import { systemClock, systemEntropy } from '../src/adapters/system/system-clock.ts';
+import { planAgent } from '../src/agent/plan/plan-agent.ts';
+import type { EpochMs } from '../src/protocol/ids.ts';
+import type { Runtime } from '../src/runtime/runtime.ts';
+import type { HostBounds } from '../src/runtime/turn-request.ts';
+
+function required(name: string): string {
+  const value = process.env[name];
+  if (value === undefined || value === '')
+    throw new Error(`${name}: expected a value in the function's environment`);
+  return value;
+}
+
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | null = null;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
+const requestHandler = { requestTimeout: 3_000, connectionTimeout: 1_000 };
+
+/** The Runtime of this container. */
+export function lambdaRuntime(): Runtime {
+  const dynamo = new DynamoDBClient({ maxAttempts: 1, requestHandler });
+  const kms = once(async (): Promise<KMSClient> => {
+    const { KMSClient: Client } = await import('@aws-sdk/client-kms');
+    return new Client({ requestHandler });
+  });
+  const sqs = once(async (): Promise<SQSClient> => {
+    const { SQSClient: Client } = await import('@aws-sdk/client-sqs');
+    return new Client({ requestHandler });
+  });
+  const keyId = required('TURNSTONE_KEY_ID');
+  const tables = {
+    DATA: required('TURNSTONE_TABLE_DATA'),
+    WORK: required('TURNSTONE_TABLE_WORK'),
+    KEYS: required('TURNSTONE_TABLE_KEYS'),
+    LEDGER: required('TURNSTONE_TABLE_LEDGER'),
+  };
+  const store = openDynamoStore({
+    client: dynamo,
+    tables,
+    names: new KmsNames({ table: tables.KEYS, keyId, dynamo, kms }),
+    sleep: (ms) => systemClock.sleep(ms),
+    random: Math.random,
+  });
+  const events = new SqsQueue(required('TURNSTONE_QUEUE_EVENTS'), sqs);
+  const http = new NodeHttpCaller(
+    allowList(parseAllow(process.env.TURNSTONE_HTTP_ALLOW), { loopback: false }),
+  );
+  return {
+    store,
+    vault: new KmsVault({ keyId, client: kms, monotonicMs: systemClock.monotonicMs }),
+    queues: {
+      inbox: new SqsQueue(required('TURNSTONE_QUEUE_INBOX'), sqs),
+      events,
+      intents: events,
+    },
+    clock: systemClock,
+    entropy: systemEntropy,
+    telemetry: lineTelemetry((line) => process.stdout.write(line), Date.now),
+    agents: new Map([planAgent(http)].map((agent) => [agent.name, agent])),
+    owner: `lambda-${randomUUID()}`,
+    settings: {
+      leaseMs: Number(required('TURNSTONE_LEASE_MS')),
+      turnTimeoutMs: Number(required('TURNSTONE_TIMEOUT_MS')),
+      reserveMs: Number(required('TURNSTONE_RESERVE_MS')),
+      renew: false,
+    },
+    later: (work) => work(),
+  };
+}
+
+/** What an invocation allows: the lesser of what Lambda says and what the function is configured with. */
+export function invocationBounds(remainingMs: number): HostBounds {
+  const configuredMs = Number(required('TURNSTONE_TIMEOUT_MS'));
+  const left = Math.min(remainingMs, configuredMs);
+  return { deadlineAt: (systemClock.now() + left) as EpochMs };
+}
