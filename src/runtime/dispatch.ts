@@ -17,3 +17,10 @@ interface Settle {
   resolve(value: unknown): void;
   reject(error: EffectError): void;
 }
+
+/** Where the live part of a dispatch begins. */
+export type Entry =
+  | { readonly kind: 'announce'; readonly attempt: number; readonly adviceMs?: number }
+  /** Perform a recorded announcement again under its own key: no second EffectStarted (OR-2). */
+  | { readonly kind: 'perform'; readonly attempt: number; readonly resend: boolean }
+  | { readonly kind: 'probe'; readonly attempt: number; readonly live: boolean };

@@ -13,25 +13,19 @@ import type { EpochMs } from '../protocol/ids.ts';
 import { idempotencyKey } from '../protocol/keys.ts';
 import type { RecordBody, RecordOf, Site } from '../protocol/record.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
-import type { Dispatch } from './dispatch.ts';
-import type { AttemptOutcome } from './effect-attempt.ts';
-import { attemptOnce, probeOnce } from './effect-attempt.ts';
+import type { Dispatch, Entry } from './dispatch.ts';
+import { attemptOnce } from './effect-attempt.ts';
+import { askProbe } from './effect-probe.ts';
+import { type AttemptFailure, record, recordFailure } from './effect-records.ts';
 import type { HistoryRecord } from './history.ts';
 import { openRecord } from './history.ts';
-import type { JournalWriter, RecordPayload } from './journal-writer.ts';
+import type { JournalWriter } from './journal-writer.ts';
 import { payloadOf } from './journal-writer.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
 import type { ResumePoint } from './resume-point.ts';
 import { attemptKey, resumePoint } from './resume-point.ts';
 import { EffectError } from './turn-context.ts';
-
-/** Where the live part of a dispatch begins. */
-type Entry =
-  | { readonly kind: 'announce'; readonly attempt: number; readonly adviceMs?: number }
-  /** Perform a recorded announcement again under its own key: no second EffectStarted (OR-2). */
-  | { readonly kind: 'perform'; readonly attempt: number; readonly resend: boolean }
-  | { readonly kind: 'probe'; readonly attempt: number; readonly live: boolean };
 
 /** Runs a dispatch to its outcome; the promise never settles when the pass stops first. */
 export function runEffect(pass: Pass, site: Site, declared: DeclaredEffect): Promise<unknown> {
@@ -266,8 +260,6 @@ type Next =
       readonly disposition: AttemptFailure['disposition'];
     };
 
-type AttemptFailure = Extract<AttemptOutcome, { kind: 'failed' }>;
-
 /** Ruling 1: a refusal of a resend says nothing about the send before it. */
 function decideNext(
   dispatch: Dispatch,
@@ -375,93 +367,6 @@ async function mayAct(dispatch: Dispatch, writer: JournalWriter, key: string): P
   await writer.settled();
   pass.stop({ kind: 'ended', end: { kind: 'displaced' } });
   return never();
-}
-
-async function askProbe(
-  dispatch: Dispatch,
-  writer: JournalWriter,
-  key: string,
-  entry: Extract<Entry, { kind: 'probe' }>,
-  settle: (deliver: () => void) => void,
-): Promise<Entry | null> {
-  const { pass, declared } = dispatch;
-  const answer = await probeOnce(dispatch, key, entry.attempt);
-  const decision = decideProbe({
-    verdict: answer.verdict,
-    mutates: declared.mutates,
-    attempt: entry.attempt,
-    maxAttempts: declared.retry.maxAttempts,
-    live: entry.live,
-  });
-  const verdict = (): RecordBody =>
-    record(
-      dispatch,
-      writer,
-      {
-        kind: 'EffectReconciled',
-        key,
-        disposition: answer.verdict === 'inconclusive' ? 'in_doubt' : answer.verdict,
-        spend: answer.spend,
-      },
-      answer.payload,
-    );
-  switch (decision.kind) {
-    case 'done':
-      settle(() => {
-        pass.heard(verdict());
-        dispatch.settle.resolve(answer.output);
-      });
-      return null;
-    case 'retry':
-      verdict();
-      return { kind: 'announce', attempt: entry.attempt + 1 };
-    case 'perform_same_key':
-      verdict();
-      return { kind: 'perform', attempt: entry.attempt, resend: false };
-    case 'failed':
-    case 'quarantined':
-      settle(() => {
-        pass.heard(verdict());
-        const undecided = decision.kind === 'quarantined';
-        dispatch.settle.reject(
-          new EffectError(answer.message, {
-            code: undecided ? 'effect_undecided' : 'effect_did_not_happen',
-            disposition: undecided ? 'in_doubt' : 'did_not_happen',
-            effectKey: key,
-            step: dispatch.site.step,
-            undecided,
-          }),
-        );
-      });
-      return null;
-  }
-}
-
-type Outcome =
-  | Omit<RecordOf<'EffectDone'>, 'site' | 'seq' | 'at' | 'epoch' | 'payload'>
-  | Omit<RecordOf<'EffectFailed'>, 'site' | 'seq' | 'at' | 'epoch' | 'payload'>
-  | Omit<RecordOf<'EffectReconciled'>, 'site' | 'seq' | 'at' | 'epoch' | 'payload'>;
-
-function record(
-  dispatch: Dispatch,
-  writer: JournalWriter,
-  outcome: Outcome,
-  payload: RecordPayload,
-): RecordBody {
-  const facts = { ...outcome, site: dispatch.site };
-  return dispatch.declared.atOnce ? writer.urgent(facts, payload) : writer.ride(facts, payload);
-}
-
-function recordFailure(
-  dispatch: Dispatch,
-  writer: JournalWriter,
-  key: string,
-  outcome: AttemptFailure,
-  disposition: AttemptFailure['disposition'],
-): RecordBody {
-  const { permanent, code, spend } = outcome;
-  const facts = { kind: 'EffectFailed' as const, key, disposition, permanent, code, spend };
-  return record(dispatch, writer, facts, outcome.lost ?? payloadOf({ message: outcome.message }));
 }
 
 function rejectUndecided(dispatch: Dispatch, key: string, code: string, why: string): void {

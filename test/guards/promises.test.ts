@@ -17,8 +17,8 @@ test.each(claimed)('%s is cited by code and by a test title', (label) => {
     ({ path, text }) => !path.startsWith('src/testing/') && word.test(text),
   );
   const tests = sources('test').filter(({ text }) =>
-    [...text.matchAll(/\b(?:test|it)(?:\.each\([^)]*\))?\(\s*[`'"]([^`'"]*)/g)].some((match) =>
-      word.test(match[1] ?? ''),
+    [...text.matchAll(/\b(?:test|it|onEachStore)(?:\.each\([^)]*\))?\(\s*[`'"]([^`'"]*)/g)].some(
+      (match) => word.test(match[1] ?? ''),
     ),
   );
   expect(code.length, `${label} in code`).toBeGreaterThan(0);

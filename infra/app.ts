@@ -1,0 +1,21 @@
+// `cdk deploy`: context names the profile, the token issuer and audience, and the hosts effects may reach.
+import { App, Validations } from 'aws-cdk-lib';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { profileOf } from './profile.ts';
+import { TurnstoneStack } from './turnstone-stack.ts';
+
+const app = new App();
+const context = (name: string, standard?: string): string => {
+  const value: unknown = app.node.tryGetContext(name) ?? standard;
+  if (typeof value !== 'string' || value === '')
+    throw new Error(`context ${name}: expected a text, e.g. -c ${name}=...`);
+  return value;
+};
+
+new TurnstoneStack(app, context('stack', 'Turnstone'), {
+  profile: profileOf(context('profile', 'standard')),
+  issuer: context('issuer', 'https://issuer.example.com'),
+  audience: context('audience', 'turnstone').split(','),
+  httpAllow: app.node.tryGetContext('httpAllow') ?? '',
+});
+Validations.of(app).addPlugins(new AwsSolutionsChecks(app));

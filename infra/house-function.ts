@@ -1,0 +1,68 @@
+// A Lambda function with the house's defaults: one ESM bundle by esbuild, arm64, Node 24, its own log group.
+import { fileURLToPath } from 'node:url';
+import { Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
+import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Architecture, Runtime, Tracing } from 'aws-cdk-lib/aws-lambda';
+import { NodejsFunction, OutputFormat } from 'aws-cdk-lib/aws-lambda-nodejs';
+import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { Construct } from 'constructs';
+import type { Profile } from './profile.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+
+export interface HouseFunctionProps {
+  /** File below `functions/`, without its ending. */
+  readonly entry: string;
+  readonly seconds: number;
+  readonly profile: Profile;
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+export class HouseFunction extends Construct {
+  readonly function: NodejsFunction;
+  readonly role: Role;
+
+  constructor(scope: Construct, id: string, props: HouseFunctionProps) {
+    super(scope, id);
+    const { disposable } = props.profile;
+    const logGroup = new LogGroup(this, 'Log', {
+      retention: RetentionDays.ONE_MONTH,
+      removalPolicy: disposable ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
+    });
+    this.role = new Role(this, 'Role', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
+    this.role.addToPolicy(
+      new PolicyStatement({
+        actions: ['logs:CreateLogStream', 'logs:PutLogEvents'],
+        resources: [logGroup.logGroupArn],
+      }),
+    );
+    this.function = new NodejsFunction(this, 'Function', {
+      entry: `${root}functions/${props.entry}.ts`,
+      projectRoot: root,
+      depsLockFilePath: `${root}package-lock.json`,
+      handler: 'handler',
+      runtime: Runtime.NODEJS_24_X,
+      architecture: Architecture.ARM_64,
+      memorySize: 512,
+      timeout: Duration.seconds(props.seconds),
+      role: this.role,
+      logGroup,
+      tracing: Tracing.DISABLED,
+      environment: { ...props.environment, NODE_OPTIONS: '--enable-source-maps' },
+      bundling: {
+        format: OutputFormat.ESM,
+        target: 'node24',
+        minify: true,
+        sourceMap: false,
+        mainFields: ['module', 'main'],
+        externalModules: [],
+        banner:
+          "import{createRequire as __cr}from'node:module';const require=__cr(import.meta.url);",
+      },
+    });
+  }
+
+  get region(): string {
+    return Stack.of(this).region;
+  }
+}

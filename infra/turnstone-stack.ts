@@ -1,0 +1,160 @@
+// One stack: tables, queues, key, functions, front door, alarms. Every grant names what it is for.
+
+import type { StackProps } from 'aws-cdk-lib';
+import { CfnOutput, Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
+import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
+import { LambdaFunction } from 'aws-cdk-lib/aws-events-targets';
+import { PolicyStatement } from 'aws-cdk-lib/aws-iam';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
+import type { Construct } from 'constructs';
+import { limits } from '../src/protocol/limits.ts';
+import { Alarms } from './alarms.ts';
+import { FrontDoor } from './front-door.ts';
+import { HouseFunction } from './house-function.ts';
+import type { Profile } from './profile.ts';
+import { Queues } from './queues.ts';
+import { Tables } from './tables.ts';
+
+export interface TurnstoneStackProps extends StackProps {
+  readonly profile: Profile;
+  /** Issuer and audience of the tokens the API takes. */
+  readonly issuer: string;
+  readonly audience: readonly string[];
+  /** Hosts HTTP effects may reach, `host[:port]` separated by commas; nothing by default. */
+  readonly httpAllow: string;
+}
+
+export class TurnstoneStack extends Stack {
+  constructor(scope: Construct, id: string, props: TurnstoneStackProps) {
+    super(scope, id, props);
+    const { profile } = props;
+    const tables = new Tables(this, 'Tables', profile);
+    const queues = new Queues(this, 'Queues', profile);
+    const key = new Key(this, 'Key', {
+      description: 'Wraps the data keys of Turnstone',
+      enableKeyRotation: true,
+      removalPolicy: profile.disposable ? RemovalPolicy.DESTROY : RemovalPolicy.RETAIN,
+    });
+    const environment = this.#environment(tables, queues, key, props);
+    const make = (name: string, entry: string, seconds: number): HouseFunction => {
+      const made = new HouseFunction(this, name, { entry, seconds, profile, environment });
+      grant(made, tables, queues, key);
+      return made;
+    };
+    const api = make('Api', 'api', profile.functionSeconds);
+    const turn = make('Turn', 'turn', profile.functionSeconds);
+    const relay = make('Relay', 'relay', 30);
+    const sweeper = make('Sweeper', 'sweeper', 30);
+    turn.function.addEventSource(
+      new SqsEventSource(queues.inbox, {
+        batchSize: limits.inboxBatch,
+        reportBatchItemFailures: true,
+      }),
+    );
+    turn.role.addToPolicy(
+      new PolicyStatement({
+        actions: ['sqs:ChangeMessageVisibility'],
+        resources: [queues.inbox.queueArn],
+      }),
+    );
+    new Rule(this, 'EveryMinute', {
+      schedule: Schedule.rate(Duration.minutes(1)),
+      targets: [new LambdaFunction(sweeper.function, { retryAttempts: 0 })],
+    });
+    const door = new FrontDoor(this, 'FrontDoor', {
+      api: api.function,
+      issuer: props.issuer,
+      audience: props.audience,
+      profile,
+    });
+    new Alarms(this, 'Alarms', queues, {
+      Api: api.function,
+      Turn: turn.function,
+      Relay: relay.function,
+      Sweeper: sweeper.function,
+    });
+    new CfnOutput(this, 'Url', { value: door.httpApi.apiEndpoint });
+    new CfnOutput(this, 'ApiId', { value: door.httpApi.apiId });
+    new CfnOutput(this, 'SweeperName', { value: sweeper.function.functionName });
+    new CfnOutput(this, 'TurnName', { value: turn.function.functionName });
+    new CfnOutput(this, 'EventsUrl', { value: queues.events.queueUrl });
+    this.#acknowledge(door);
+  }
+
+  #environment(
+    tables: Tables,
+    queues: Queues,
+    key: Key,
+    props: TurnstoneStackProps,
+  ): Record<string, string> {
+    const { profile } = props;
+    return {
+      TURNSTONE_TABLE_DATA: tables.data.tableName,
+      TURNSTONE_TABLE_WORK: tables.work.tableName,
+      TURNSTONE_TABLE_KEYS: tables.keys.tableName,
+      TURNSTONE_TABLE_LEDGER: tables.ledger.tableName,
+      TURNSTONE_QUEUE_INBOX: queues.inbox.queueUrl,
+      TURNSTONE_QUEUE_EVENTS: queues.events.queueUrl,
+      TURNSTONE_KEY_ID: key.keyId,
+      TURNSTONE_LEASE_MS: String(profile.leaseMs),
+      TURNSTONE_TIMEOUT_MS: String(profile.functionSeconds * 1000),
+      TURNSTONE_RESERVE_MS: String(profile.reserveMs),
+      TURNSTONE_HTTP_ALLOW: props.httpAllow,
+    };
+  }
+
+  /** cdk-nag findings that stand, each with its reason. */
+  #acknowledge(door: FrontDoor): void {
+    for (const route of door.openRoutes) {
+      Validations.of(route).acknowledge({
+        id: 'AwsSolutions-APIG4',
+        reason:
+          'The service says nothing about tenants here: health, the API description and a start page.',
+      });
+    }
+  }
+}
+
+/** Least grants: items of the tables, sends to the queues, the data keys of one CMK under a named context. */
+function grant(made: HouseFunction, tables: Tables, queues: Queues, key: Key): void {
+  const { role } = made;
+  const items = [
+    'dynamodb:BatchGetItem',
+    'dynamodb:GetItem',
+    'dynamodb:Query',
+    'dynamodb:PutItem',
+    'dynamodb:UpdateItem',
+    'dynamodb:ConditionCheckItem',
+  ];
+  role.addToPolicy(
+    new PolicyStatement({
+      actions: [...items, 'dynamodb:DeleteItem'],
+      resources: [tables.data.tableArn, tables.work.tableArn],
+    }),
+  );
+  role.addToPolicy(
+    new PolicyStatement({
+      actions: items,
+      resources: [tables.keys.tableArn, tables.ledger.tableArn],
+    }),
+  );
+  role.addToPolicy(
+    new PolicyStatement({
+      actions: ['sqs:SendMessage'],
+      resources: [queues.inbox.queueArn, queues.events.queueArn],
+    }),
+  );
+  role.addToPolicy(
+    new PolicyStatement({
+      actions: ['kms:Decrypt', 'kms:GenerateDataKey'],
+      resources: [key.keyArn],
+      conditions: {
+        'ForAllValues:StringEquals': {
+          'kms:EncryptionContextKeys': ['tenant', 'keyId', 'generation'],
+        },
+        Null: { 'kms:EncryptionContext:tenant': 'false' },
+      },
+    }),
+  );
+}

@@ -1,0 +1,272 @@
+// Goal: `npm start` as a user runs it keeps the HTTP contract and survives real kills.
+// Method: real processes over one data folder, a real HTTP provider, nothing but HTTP in between.
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { LocalServer } from '../../scripts/local-server.ts';
+import { callApi, startServer } from '../../scripts/local-server.ts';
+import type { ProviderServer } from '../../src/testing/provider-server.ts';
+import { providerServer } from '../../src/testing/provider-server.ts';
+import { threeCalls } from './plans.ts';
+
+let data: string;
+let provider: ProviderServer;
+let servers: LocalServer[];
+
+beforeEach(async () => {
+  data = mkdtempSync(join(tmpdir(), 'turnstone-e2e-'));
+  provider = await providerServer();
+  servers = [];
+});
+
+afterEach(async () => {
+  for (const server of servers) await server.kill('SIGKILL');
+  await provider.close();
+  rmSync(data, { recursive: true, force: true });
+});
+
+async function start(env: Readonly<Record<string, string>> = {}): Promise<LocalServer> {
+  const server = await startServer(data, env);
+  servers.push(server);
+  return server;
+}
+
+async function ended(url: string, path: string, ms = 20_000): Promise<Record<string, unknown>> {
+  const end = Date.now() + ms;
+  while (Date.now() < end) {
+    const { status, body } = await callApi(url, 'GET', path);
+    if (status === 200 && body.status !== 'running') return body;
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  throw new Error(`${path} did not end within ${ms} ms`);
+}
+
+const turns = '/v1/threads/order-7/turns';
+const turn = (turnId: string, input: unknown) => ({ turnId, agent: 'plan', input });
+
+test('a turn, its replay, a changed payload, and what the contract refuses [T2 T11]', async () => {
+  const { url } = await start();
+  const body = turn('t1', threeCalls(provider.url));
+  const first = await callApi(url, 'POST', turns, { body });
+  expect(first).toMatchObject({
+    status: 200,
+    body: {
+      status: 'succeeded',
+      replayed: false,
+      revision: 1,
+      spend: { steps: 2, effects: 3, attempts: 3 },
+    },
+  });
+  const again = await callApi(url, 'POST', turns, { body });
+  expect(again).toMatchObject({ status: 200, body: { replayed: true, result: first.body.result } });
+  expect(provider.ledger).toHaveLength(3);
+  const refusals: readonly [unknown, number, string][] = [
+    [turn('t1', { steps: [] }), 409, 'turn_payload_changed'],
+    ['{', 400, 'request_invalid_json'],
+    [{ ...turn('t2', {}), extra: 1 }, 422, 'invalid_request'],
+    [turn('.', {}), 422, 'invalid_request'],
+    [turn('t2', { steps: [{ id: 'a', do: [{ effekt: {} }] }] }), 422, 'invalid_plan'],
+    [turn('t2', { steps: [{ id: 'a', needs: ['a'], do: [] }] }), 422, 'invalid_plan'],
+    [{ turnId: 't2', agent: 'nobody' }, 422, 'agent_unknown'],
+    [turn('t2', { vars: { big: 'x'.repeat(1_100_000) }, steps: [] }), 413, 'payload_too_large'],
+  ];
+  for (const [sent, status, code] of refusals) {
+    const answer = await callApi(url, 'POST', turns, { body: sent });
+    expect(answer, code).toMatchObject({ status, body: { code, status } });
+    expect(answer.headers.get('content-type')).toContain('application/problem+json');
+  }
+  expect(await callApi(url, 'GET', `${turns}/t2`)).toMatchObject({ status: 404 });
+});
+
+test('roles, tenants and tokens decide before anything else', async () => {
+  const { url } = await start();
+  await callApi(url, 'POST', turns, { body: turn('t1', { steps: [], reply: 1 }) });
+  const at = (path: string, token: string | null) => callApi(url, 'GET', path, { token });
+  expect(await at(`${turns}/t1`, 'dev:acme:bob:user')).toMatchObject({ status: 200 });
+  expect(await at(`${turns}/t1/journal`, 'dev:acme:bob:user')).toMatchObject({
+    status: 403,
+    body: { code: 'forbidden' },
+  });
+  expect(await at(`${turns}/t1`, 'dev:other:bob:operator')).toMatchObject({
+    status: 404,
+    body: { code: 'not_found' },
+  });
+  for (const token of [null, 'x', 'dev:acme:bob:king', 'dev:acme:bob']) {
+    expect(await at(`${turns}/t1`, token)).toMatchObject({
+      status: 401,
+      body: { code: 'unauthorized' },
+    });
+  }
+  expect(await at('/healthz', null)).toMatchObject({ status: 200 });
+  expect(await at('/openapi.json', null)).toMatchObject({
+    status: 200,
+    body: { openapi: '3.1.0' },
+  });
+  expect(await callApi(url, 'DELETE', turns)).toMatchObject({
+    status: 405,
+    body: { code: 'method_not_allowed' },
+  });
+});
+
+test('an asynchronous turn answers 202 at once and goes on by itself; a busy thread answers 409 with Retry-After [T3]', async () => {
+  const { url } = await start();
+  const gate = Promise.withResolvers<void>();
+  provider.next('/reserve', { holdBefore: gate.promise });
+  const accepted = await callApi(url, 'POST', turns, {
+    body: turn('t1', threeCalls(provider.url)),
+    headers: { prefer: 'respond-async' },
+  });
+  expect(accepted).toMatchObject({ status: 202, body: { status: 'running', turnId: 't1' } });
+  await expect
+    .poll(async () => (await callApi(url, 'GET', '/v1/threads/order-7')).body.openTurn)
+    .toBe('t1');
+  const busy = await callApi(url, 'POST', turns, { body: turn('t2', { steps: [] }) });
+  expect(busy).toMatchObject({ status: 409, body: { code: 'thread_busy' } });
+  expect(Number(busy.headers.get('retry-after'))).toBeGreaterThan(0);
+  const same = await callApi(url, 'POST', turns, {
+    body: turn('t1', threeCalls(provider.url)),
+    headers: { prefer: 'wait=0' },
+  });
+  expect(same).toMatchObject({ status: 202, body: { status: 'running' } });
+  gate.resolve();
+  expect(await ended(url, `${turns}/t1`)).toMatchObject({ status: 'succeeded' });
+});
+
+test('F1 SIGKILL inside a call: a server started again finishes the turn within two leases, nothing lands twice [T4 T6]', async () => {
+  const server = await start();
+  const gate = Promise.withResolvers<void>();
+  provider.next('/charge', { holdAfter: gate.promise });
+  const cut = callApi(server.url, 'POST', turns, {
+    body: turn('t1', threeCalls(provider.url)),
+  }).catch(() => 'cut');
+  await provider.reached('/charge', 1);
+  await server.kill('SIGKILL');
+  gate.resolve();
+  expect(await cut).toBe('cut');
+  const { url } = await start();
+  const from = Date.now();
+  expect(await ended(url, `${turns}/t1`)).toMatchObject({
+    status: 'succeeded',
+    result: { charge: 'charge-1', mail: 'mail-1' },
+  });
+  expect(Date.now() - from).toBeLessThan(2 * 2_000 + 1_500);
+  expect(['/reserve', '/charge', '/mail'].map((path) => provider.landed(path))).toEqual([1, 1, 1]);
+  const journal = await callApi(url, 'GET', `${turns}/t1/journal`);
+  expect(journal.body).toMatchObject({ verified: true });
+  expect(await callApi(url, 'POST', `${turns}/t1/verify`)).toMatchObject({
+    status: 200,
+    body: { verdict: 'verified' },
+  });
+});
+
+test('an operator effect in doubt is quarantined and named, and the next turn of the thread goes on [T6]', async () => {
+  const server = await start();
+  const gate = Promise.withResolvers<void>();
+  provider.next('/reserve', { holdAfter: gate.promise });
+  void callApi(server.url, 'POST', turns, {
+    body: turn('t1', threeCalls(provider.url, 'operator')),
+  }).catch(() => 'cut');
+  await provider.reached('/reserve', 1);
+  await server.kill('SIGKILL');
+  gate.resolve();
+  const { url } = await start();
+  expect(await ended(url, `${turns}/t1`)).toMatchObject({
+    status: 'quarantined',
+    error: { code: 'effect_undecided', step: 'order' },
+    undecided: [{ step: 'order', phase: 'forward', kind: 'reserve', doubt: 'announced' }],
+  });
+  expect(provider.asked('/reserve')).toBe(1);
+  expect(
+    await callApi(url, 'POST', turns, { body: turn('t2', threeCalls(provider.url)) }),
+  ).toMatchObject({ status: 200, body: { status: 'succeeded' } });
+});
+
+test('SIGTERM drains: the call in flight is recorded, the exit is clean, the next server goes on [T6]', async () => {
+  const server = await start();
+  const gate = Promise.withResolvers<void>();
+  provider.next('/reserve', { holdAfter: gate.promise });
+  const cut = callApi(server.url, 'POST', turns, {
+    body: turn('t1', threeCalls(provider.url, 'operator')),
+  }).catch(() => 'cut');
+  await provider.reached('/reserve', 1);
+  const exit = server.kill('SIGTERM');
+  setTimeout(gate.resolve, 300);
+  expect(await exit).toBe(0);
+  expect(await cut).toMatchObject({ status: 202 });
+  const { url } = await start();
+  expect(await ended(url, `${turns}/t1`)).toMatchObject({ status: 'succeeded' });
+  expect(provider.asked('/reserve')).toBe(1);
+});
+
+test('two servers on one data folder fence each other: one turnId sent to both runs once [T2 T4]', async () => {
+  const [left, right] = [await start(), await start()];
+  const body = turn('t1', threeCalls(provider.url));
+  const answers = await Promise.all(
+    [left, right].map(({ url }) => callApi(url, 'POST', turns, { body })),
+  );
+  expect(answers.map((answer) => answer.body.status)).toEqual(['succeeded', 'succeeded']);
+  expect(provider.ledger).toHaveLength(3);
+});
+
+test('ruling 22: no payload stands in clear anywhere in the data folder, and the key file is its owner’s alone', async () => {
+  const { url } = await start();
+  const secret = 'ann-secret-4711';
+  const plan = {
+    vars: { secret },
+    steps: [{ id: 's', do: [{ note: `${secret}` }] }],
+    reply: '${vars.secret}',
+  };
+  await callApi(url, 'POST', turns, { body: turn('t1', plan) });
+  await callApi(url, 'POST', turns, {
+    body: turn('t2', { ...plan, vars: { secret, pad: secret.repeat(900) } }),
+    headers: { prefer: 'respond-async' },
+  });
+  await ended(url, `${turns}/t2`);
+  const files = readdirSync(data, { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  );
+  expect(files.length).toBeGreaterThan(2);
+  for (const entry of files) {
+    expect(readFileSync(join(entry.parentPath, entry.name)).includes(secret), entry.name).toBe(
+      false,
+    );
+  }
+  expect(statSync(join(data, 'keys', 'root.key')).mode & 0o077).toBe(0);
+});
+
+test('real kills: turns of three calls under random SIGKILLs are neither lost nor doubled [T1 T2 T6]', async () => {
+  const count = 40;
+  let server = await start();
+  const sent = Array.from({ length: count }, (_, n) => `/v1/threads/soak-${n}/turns`);
+  const deliver = async (path: string): Promise<void> => {
+    for (;;) {
+      const answer = await callApi(server.url, 'POST', path, {
+        body: turn('t1', threeCalls(provider.url)),
+        headers: { prefer: 'respond-async' },
+      }).catch(() => null);
+      if (answer?.status === 202 || answer?.status === 200) return;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  };
+  const deliveries = Promise.all(sent.map(deliver));
+  for (let kill = 0; kill < 6; kill += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 150 + Math.floor(Math.random() * 500)));
+    await server.kill('SIGKILL');
+    server = await start();
+  }
+  await deliveries;
+  for (const path of sent)
+    expect(await ended(server.url, `${path}/t1`, 60_000)).toMatchObject({ status: 'succeeded' });
+  for (const path of ['/reserve', '/charge', '/mail']) expect(provider.landed(path)).toBe(count);
+}, 180_000);
+
+test('the demo of the README ends well and says so', () => {
+  const said = execFileSync(process.execPath, ['scripts/demo.ts'], {
+    encoding: 'utf8',
+    env: { ...process.env, NO_COLOR: '1' },
+  });
+  expect(said).toContain('Every call landed exactly once.');
+  expect(said).toContain('SIGKILL');
+});

@@ -1,0 +1,223 @@
+// The template is what we promise: no emulator enforces these, so they are asserted here.
+import { mkdtempSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { App, Validations } from 'aws-cdk-lib';
+import { Match, Template } from 'aws-cdk-lib/assertions';
+import { AwsSolutionsChecks } from 'cdk-nag';
+import { build } from 'esbuild';
+import { beforeAll, expect, test } from 'vitest';
+import { profileOf } from '../../infra/profile.ts';
+import { TurnstoneStack } from '../../infra/turnstone-stack.ts';
+
+let template: Template;
+
+function stackIn(app: App): TurnstoneStack {
+  return new TurnstoneStack(app, 'Turnstone', {
+    profile: profileOf('standard'),
+    issuer: 'https://issuer.example.com',
+    audience: ['turnstone'],
+    httpAllow: 'api.example.com',
+  });
+}
+
+beforeAll(() => {
+  template = Template.fromStack(stackIn(new App({ context: { 'aws:cdk:bundling-stacks': [] } })));
+});
+
+type Properties = Record<string, unknown>;
+
+function resources(
+  type: string,
+): Record<string, { Properties: Properties; DeletionPolicy?: string }> {
+  return template.findResources(type) as never;
+}
+
+test('four tables, on demand, keyed by pk and sk, without index or stream', () => {
+  const tables = Object.values(resources('AWS::DynamoDB::GlobalTable'));
+  expect(tables).toHaveLength(4);
+  for (const { Properties: properties } of tables) {
+    expect(properties.BillingMode).toBe('PAY_PER_REQUEST');
+    expect(properties).not.toHaveProperty('GlobalSecondaryIndexes');
+    expect(properties).not.toHaveProperty('LocalSecondaryIndexes');
+    expect(properties).not.toHaveProperty('StreamSpecification');
+    expect(properties.KeySchema).toEqual([
+      { AttributeName: 'pk', KeyType: 'HASH' },
+      { AttributeName: 'sk', KeyType: 'RANGE' },
+    ]);
+  }
+});
+
+test('T12 the key table has no recovery and its policy refuses every copy; the others recover', () => {
+  const tables = Object.entries(resources('AWS::DynamoDB::GlobalTable'));
+  const replica = (properties: Properties): Properties =>
+    (properties.Replicas as Properties[])[0] ?? {};
+  for (const [name, { Properties: properties, DeletionPolicy: policy }] of tables) {
+    const recovery = replica(properties).PointInTimeRecoverySpecification as Properties;
+    const isKeys = name.includes('Keys');
+    expect(recovery.PointInTimeRecoveryEnabled, name).toBe(!isKeys);
+    expect(replica(properties).DeletionProtectionEnabled, name).toBe(true);
+    expect(policy).toBe('Retain');
+    expect('ResourcePolicy' in replica(properties), name).toBe(isKeys);
+    if (!isKeys) continue;
+    const text = JSON.stringify(replica(properties).ResourcePolicy);
+    for (const action of [
+      'CreateBackup',
+      'ExportTableToPointInTime',
+      'RestoreTableToPointInTime',
+    ]) {
+      expect(text).toContain(`dynamodb:${action}`);
+    }
+    expect(text).toContain('"Effect":"Deny"');
+  }
+});
+
+test('FIFO queues order by group, redrive to a dead-letter queue, and outlast six timeouts of their function', () => {
+  const queues = Object.values(resources('AWS::SQS::Queue'));
+  expect(queues).toHaveLength(4);
+  for (const { Properties: properties } of queues) expect(properties.FifoQueue).toBe(true);
+  const { functionSeconds } = profileOf('standard');
+  template.hasResourceProperties('AWS::SQS::Queue', {
+    FifoThroughputLimit: 'perMessageGroupId',
+    DeduplicationScope: 'messageGroup',
+    VisibilityTimeout: 6 * functionSeconds,
+    RedrivePolicy: Match.objectLike({ maxReceiveCount: 25 }),
+  });
+  template.hasResourceProperties('AWS::Lambda::EventSourceMapping', {
+    BatchSize: 10,
+    FunctionResponseTypes: ['ReportBatchItemFailures'],
+  });
+});
+
+test('functions are Node 24 on arm64 with their own retained logs; a lease outlives them', () => {
+  const functions = Object.values(resources('AWS::Lambda::Function'));
+  expect(functions).toHaveLength(4);
+  for (const { Properties: properties } of functions) {
+    expect(properties).toMatchObject({ Runtime: 'nodejs24.x', Architectures: ['arm64'] });
+    expect(properties.LoggingConfig).toHaveProperty('LogGroup');
+    const variables = (properties.Environment as Properties).Variables as Record<string, string>;
+    expect(Number(variables.TURNSTONE_LEASE_MS)).toBeGreaterThan(Number(properties.Timeout) * 1000);
+  }
+  for (const { Properties: properties } of Object.values(resources('AWS::Logs::LogGroup'))) {
+    expect(properties.RetentionInDays).toBe(30);
+  }
+});
+
+test('no grant is wider than its use: no wildcard action or resource, keys only under a named context', () => {
+  const policies = Object.values(resources('AWS::IAM::Policy'));
+  expect(policies.length).toBeGreaterThanOrEqual(4);
+  for (const { Properties: properties } of policies) {
+    const { Statement: statements } = properties.PolicyDocument as { Statement: Properties[] };
+    for (const statement of statements) {
+      const actions = [statement.Action].flat() as string[];
+      expect(actions.filter((action) => action.includes('*'))).toEqual([]);
+      expect(statement.Resource).not.toBe('*');
+      if (!actions.some((action) => action.startsWith('kms:'))) continue;
+      expect(statement.Condition).toMatchObject({
+        Null: { 'kms:EncryptionContext:tenant': 'false' },
+      });
+    }
+  }
+});
+
+test('the key rotates, stays, and every route but the public three asks for a token', () => {
+  template.hasResource('AWS::KMS::Key', {
+    DeletionPolicy: 'Retain',
+    Properties: { EnableKeyRotation: true },
+  });
+  const routes = Object.values(resources('AWS::ApiGatewayV2::Route'));
+  const open = routes.filter(
+    ({ Properties: properties }) => properties.AuthorizationType !== 'JWT',
+  );
+  expect(open.map(({ Properties: properties }) => properties.RouteKey).sort()).toEqual([
+    'GET /',
+    'GET /healthz',
+    'GET /openapi.json',
+  ]);
+  template.hasResourceProperties('AWS::ApiGatewayV2::Authorizer', {
+    AuthorizerType: 'JWT',
+    JwtConfiguration: { Issuer: 'https://issuer.example.com', Audience: ['turnstone'] },
+  });
+});
+
+test('alarms watch age, lag, dead letters and errors', () => {
+  const names = Object.keys(resources('AWS::CloudWatch::Alarm'));
+  for (const word of [
+    'InboxAge',
+    'EventsAge',
+    'InboxDead',
+    'EventsDead',
+    'OutboxLag',
+    'TurnErrors',
+    'ApiErrors',
+  ]) {
+    expect(
+      names.some((name) => name.includes(word)),
+      word,
+    ).toBe(true);
+  }
+});
+
+/** Findings of the AWS Solutions pack over an app. */
+function findings(change: (stack: TurnstoneStack) => void): string {
+  const app = new App({
+    outdir: mkdtempSync(join(tmpdir(), 'turnstone-nag-')),
+    context: { 'aws:cdk:bundling-stacks': [], '@aws-cdk/core:validationReportJson': true },
+  });
+  change(stackIn(app));
+  Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
+  const said: string[] = [];
+  const { error } = console;
+  console.error = (...words: unknown[]) => {
+    said.push(words.join(' '));
+  };
+  try {
+    app.synth();
+  } catch (thrown) {
+    said.push(String(thrown));
+  } finally {
+    console.error = error;
+    process.exitCode = 0;
+  }
+  return said.join('\n');
+}
+
+test('cdk-nag finds nothing but what is acknowledged with a reason, and would find a planted queue', async () => {
+  const { Queue } = await import('aws-cdk-lib/aws-sqs');
+  expect(findings((stack) => new Queue(stack, 'Planted'))).toContain('AwsSolutions-SQS');
+  expect(findings(() => undefined)).not.toContain('AwsSolutions-');
+});
+
+test('own code in a function bundle stays under 90 KB without the AWS SDK', async () => {
+  const made = await build({
+    entryPoints: ['functions/api.ts', 'functions/turn.ts'],
+    bundle: true,
+    minify: true,
+    platform: 'node',
+    format: 'esm',
+    target: 'node24',
+    mainFields: ['module', 'main'],
+    metafile: true,
+    write: false,
+    outdir: join(tmpdir(), 'turnstone-size'),
+  });
+  for (const [name, output] of Object.entries(made.metafile.outputs)) {
+    const own = Object.entries(output.inputs)
+      .filter(
+        ([path]) =>
+          !/node_modules\/(?:@aws-sdk|@smithy|@aws-crypto|@aws|tslib|fast-xml-parser|strnum|uuid|bowser)\//.test(
+            path,
+          ),
+      )
+      .reduce((sum, [, { bytesInOutput }]) => sum + bytesInOutput, 0);
+    expect(own, name).toBeLessThan(90 * 1024);
+    expect(own, name).toBeGreaterThan(10 * 1024);
+  }
+});
+
+test('the profile refuses figures that contradict each other', () => {
+  expect(() => profileOf('long')).toThrow('expected standard or short');
+  expect(readFileSync('infra/profile.ts', 'utf8')).toContain(
+    'a lease outlives the longest invocation',
+  );
+});
