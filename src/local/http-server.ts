@@ -16,7 +16,7 @@ export function httpServer(host: ApiHost): Server {
   const server = createServer(
     { keepAliveTimeout: 5_000, requestTimeout: 120_000 },
     (message, response) => {
-      void answer(host, message, response);
+      host.detach(answer(host, message, response));
     },
   );
   return server;
