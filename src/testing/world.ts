@@ -37,7 +37,7 @@ export class World {
   readonly queues: HeldQueues = heldQueues();
   readonly settings: RuntimeSettings;
   #agents: ReadonlyMap<string, AgentDefinition>;
-  #processes = 0;
+  readonly #processes: Process[] = [];
 
   constructor(options: WorldOptions) {
     this.store = options.store;
@@ -54,10 +54,11 @@ export class World {
 
   /** A new process over this world; `fault` hits one of its calls. */
   start(fault: Fault | null = null): Process {
-    this.#processes += 1;
     const { store, vault, queues, clock, settings } = this;
     const parts = { store, vault, queues, clock, agents: this.#agents, settings };
-    return new Process(parts, `process-${this.#processes}`, fault);
+    const process = new Process(parts, `process-${this.#processes.length + 1}`, fault);
+    this.#processes.push(process);
+    return process;
   }
 
   /**
@@ -73,13 +74,18 @@ export class World {
     let idle = 0;
     while (open) {
       await new Promise(setImmediate);
-      idle = process.inFlight === 0 ? idle + 1 : 0;
+      idle = this.#busy() ? 0 : idle + 1;
       if (idle < 20 || !open) continue;
       idle = 0;
       const next = this.clock.untilNext();
       if (next !== null) this.clock.advance(next);
     }
     return ended;
+  }
+
+  /** Whether any process that lives waits for a port. */
+  #busy(): boolean {
+    return this.#processes.some((process) => !process.dead && process.inFlight > 0);
   }
 
   /** Lets leases lapse, sweeps and handles the inbox with fresh processes until no work is left. */
