@@ -72,15 +72,23 @@ export class World {
     });
     ended.catch(() => undefined);
     let idle = 0;
+    let seen = -1;
     while (open) {
       await new Promise(setImmediate);
-      idle = this.#busy() ? 0 : idle + 1;
+      const calls = this.#calls();
+      idle = this.#busy() || calls !== seen ? 0 : idle + 1;
+      seen = calls;
       if (idle < 20 || !open) continue;
       idle = 0;
       const next = this.clock.untilNext();
       if (next !== null) this.clock.advance(next);
     }
     return ended;
+  }
+
+  /** Port calls of all processes so far: while it grows, something moves. */
+  #calls(): number {
+    return this.#processes.reduce((sum, process) => sum + process.calls, 0);
   }
 
   /** Whether any process that lives waits for a port. */
