@@ -8,6 +8,8 @@ import type { SqliteStore } from '../src/adapters/sqlite/open-sqlite-store.ts';
 import { openSqliteStore } from '../src/adapters/sqlite/open-sqlite-store.ts';
 import type { OnRequest } from '../src/adapters/table/driver.ts';
 import type { TurnStore } from '../src/ports/store.ts';
+import type { SdkFaultPlan } from '../src/testing/sdk-faults.ts';
+import { injectSdkFaults } from '../src/testing/sdk-faults.ts';
 import './setup/emulators.ts';
 
 export const tools = {
@@ -31,7 +33,11 @@ export function fileStore(path: string): SqliteStore {
 }
 
 /** A DynamoDB store on fresh tables of an endpoint. */
-export async function dynamoStore(url: string, onRequest?: OnRequest): Promise<TurnStore> {
+export async function dynamoStore(
+  url: string,
+  onRequest?: OnRequest,
+  plan?: SdkFaultPlan,
+): Promise<TurnStore> {
   const client = new DynamoDBClient({
     endpoint: url,
     region: 'us-east-1',
@@ -46,6 +52,7 @@ export async function dynamoStore(url: string, onRequest?: OnRequest): Promise<T
     LEDGER: `ledger-${id}`,
   };
   await createTables(client, tables);
+  if (plan !== undefined) injectSdkFaults(client, plan);
   return openDynamoStore({
     client,
     tables,
@@ -67,7 +74,7 @@ export function onEachStore(title: string, body: (open: OpenStore) => Promise<vo
 }
 
 /** The one place where a test may be skipped: the reason stands in its title, and CI counts it as a failure. */
-function skipLoudly(title: string, body: () => void): void {
+export function skipLoudly(title: string, body: () => void): void {
   // biome-ignore lint/suspicious/noSkippedTests: an emulator that cannot be had is said, not hidden.
   test.skip(title, body);
 }

@@ -4,6 +4,7 @@
 
 import type { Queue, Sent } from '../ports/queue.ts';
 import type { OutboxEntry, ThreadRef, WorkRow } from '../ports/store.ts';
+import { describeError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
 import { groupOf } from './inbox-message.ts';
 import type { Runtime } from './runtime.ts';
@@ -31,7 +32,12 @@ export function isSpent(row: WorkRow): boolean {
 
 /** The relay after a commit: best effort, the sweeper finishes what it could not. */
 export async function relayThread(runtime: Runtime, thread: ThreadRef): Promise<void> {
-  await sendThread(runtime, thread);
+  try {
+    await sendThread(runtime, thread);
+  } catch (error) {
+    const reason = describeError(error).message;
+    runtime.telemetry.emit('relay.failed', { threadId: thread.thread, reason });
+  }
 }
 
 async function sendRow(runtime: Runtime, row: WorkRow): Promise<boolean> {

@@ -129,7 +129,9 @@ function serverError(): Error {
 function limited<T extends { readonly request: unknown }>(args: T, items: number): T {
   const { request } = args;
   if (!isBodied(request)) throw new TypeError('small page: the request has no text body');
-  const body: object = JSON.parse(request.body);
+  const sent =
+    typeof request.body === 'string' ? request.body : Buffer.from(request.body).toString('utf8');
+  const body: object = JSON.parse(sent);
   const text = JSON.stringify({ ...body, Limit: items });
   request.body = text;
   request.headers['content-length'] = String(Buffer.byteLength(text));
@@ -137,13 +139,14 @@ function limited<T extends { readonly request: unknown }>(args: T, items: number
 }
 
 interface Bodied {
-  body: string;
+  body: string | Uint8Array;
   headers: Record<string, string>;
 }
 
 function isBodied(request: unknown): request is Bodied {
   if (typeof request !== 'object' || request === null) return false;
-  return 'body' in request && typeof request.body === 'string' && 'headers' in request;
+  if (!('body' in request) || !('headers' in request)) return false;
+  return typeof request.body === 'string' || request.body instanceof Uint8Array;
 }
 
 /** Moves answered keys of a batch read back to the unprocessed ones. */
