@@ -12,7 +12,9 @@ const plain = new TextEncoder().encode('Ann owes 10');
 
 test('the envelope is frozen by a vector [T12]', () => {
   const sealed = sealBytes(key, plain, aad, (count) => new Uint8Array(count).fill(count));
-  expect(Buffer.from(sealed).toString('hex')).toMatchInlineSnapshot(`"01101010101010101010101010101010100c0c0c0c0c0c0c0c0c0c0c0cacfb468d05026e98341dd3810a7fad037e1011b469edd49c4f1a52"`);
+  expect(Buffer.from(sealed).toString('hex')).toMatchInlineSnapshot(
+    `"01101010101010101010101010101010100c0c0c0c0c0c0c0c0c0c0c0cacfb468d05026e98341dd3810a7fad037e1011b469edd49c4f1a52"`,
+  );
   expect(Buffer.from(openBytes(key, sealed, aad)).toString()).toBe('Ann owes 10');
   expect(sealed.byteLength).toBe(plain.byteLength + envelopeBytes);
 });
