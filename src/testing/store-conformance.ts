@@ -1,6 +1,6 @@
 // The promises of the store port as a suite: a list of cases over a factory, for every adapter and for users
 // who write their own. Needs no test framework: a case throws when a promise is broken.
-//   T1 T2 T3 T4 T5; each case opens a store of its own.
+//   T1 T2 T3 T4 T5; each case opens a store of its own. Long because it is a list of cases, one after another.
 import { deepEqual, equal, ok, rejects } from 'node:assert/strict';
 import type {
   Acceptance,

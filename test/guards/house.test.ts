@@ -23,8 +23,10 @@ test('nothing ambient is read outside composition roots', () => {
   expect(found).toEqual([]);
 });
 
-test('files stay under 420 lines', () => {
-  const long = sources('src').filter(({ text }) => text.split('\n').length > 420);
+test('files stay under 420 lines, or say in their head why not', () => {
+  const long = sources('src').filter(
+    ({ text }) => text.split('\n').length > 420 && !text.slice(0, 600).includes('Long because'),
+  );
   expect(long.map(({ path }) => path)).toEqual([]);
 });
 
