@@ -37,6 +37,7 @@ export async function dynamoStore(
   url: string,
   onRequest?: OnRequest,
   plan?: SdkFaultPlan,
+  options: { readonly oneAtATime?: boolean } = {},
 ): Promise<TurnStore> {
   const client = new DynamoDBClient({
     endpoint: url,
@@ -53,6 +54,7 @@ export async function dynamoStore(
   };
   await createTables(client, tables);
   if (plan !== undefined) injectSdkFaults(client, plan);
+  if (options.oneAtATime === true) serialise(client);
   return openDynamoStore({
     client,
     tables,
@@ -77,4 +79,20 @@ export function onEachStore(title: string, body: (open: OpenStore) => Promise<vo
 export function skipLoudly(title: string, body: () => void): void {
   // biome-ignore lint/suspicious/noSkippedTests: an emulator that cannot be had is said, not hidden.
   test.skip(title, body);
+}
+
+/**
+ * Sends one request at a time. moto handles requests side by side, but undoes a refused transaction by putting
+ * back a copy of the whole table, which takes along what others wrote meanwhile.
+ */
+function serialise(client: DynamoDBClient): void {
+  let before: Promise<unknown> = Promise.resolve();
+  client.middlewareStack.add(
+    (next) => (args) => {
+      const sent = before.then(() => next(args));
+      before = sent.catch(() => undefined);
+      return sent;
+    },
+    { step: 'initialize', name: 'oneAtATime' },
+  );
 }

@@ -20,7 +20,11 @@ const backEnds: Record<string, (() => Promise<TurnStore>) | string> = {
   },
 };
 for (const [name, endpoint] of Object.entries(inject('dynamodb'))) {
-  backEnds[name] = 'url' in endpoint ? () => dynamoStore(endpoint.url) : endpoint.unavailable;
+  const options = { oneAtATime: name === 'moto' };
+  backEnds[name] =
+    'url' in endpoint
+      ? () => dynamoStore(endpoint.url, undefined, undefined, options)
+      : endpoint.unavailable;
 }
 const own = process.env.TURNSTONE_TEST_DYNAMODB;
 if (own !== undefined) backEnds['the endpoint given'] = () => dynamoStore(own);
