@@ -3,8 +3,6 @@ import { createHash, createHmac } from 'node:crypto';
 
 export type Part = string | number | Uint8Array;
 
-const utf8 = new TextEncoder();
-
 /** SHA-256 of bytes, or of a text's UTF-8. */
 export function sha256(value: string | Uint8Array): Uint8Array {
   return createHash('sha256').update(value).digest();
@@ -22,24 +20,27 @@ export function hmacParts(secret: Uint8Array, domain: string, parts: readonly Pa
 
 /** Frames parts: a type byte (1 text, 2 integer, 3 bytes), a 64-bit big-endian length, the bytes. */
 export function framed(domain: string, parts: readonly Part[]): Uint8Array {
-  return Buffer.concat([frame(domain), ...parts.map(frame)]);
+  let length = 9 + Buffer.byteLength(domain);
+  for (const part of parts) length += 9 + partBytes(part);
+  const out = Buffer.allocUnsafe(length);
+  let at = writePart(out, 0, domain);
+  for (const part of parts) at = writePart(out, at, part);
+  return out;
 }
 
-function frame(part: Part): Uint8Array {
-  const type = typeof part === 'string' ? 1 : typeof part === 'number' ? 2 : 3;
-  const bytes =
-    typeof part === 'string' ? utf8.encode(part) : typeof part === 'number' ? integer(part) : part;
-  const head = new Uint8Array(9);
-  const view = new DataView(head.buffer);
-  view.setUint8(0, type);
-  view.setBigUint64(1, BigInt(bytes.byteLength));
-  return Buffer.concat([head, bytes]);
+function partBytes(part: Part): number {
+  if (typeof part === 'string') return Buffer.byteLength(part);
+  return typeof part === 'number' ? 8 : part.byteLength;
 }
 
-function integer(value: number): Uint8Array {
-  const bytes = new Uint8Array(8);
-  new DataView(bytes.buffer).setBigInt64(0, BigInt(value));
-  return bytes;
+function writePart(out: Buffer, at: number, part: Part): number {
+  const bytes = partBytes(part);
+  out.writeUInt8(typeof part === 'string' ? 1 : typeof part === 'number' ? 2 : 3, at);
+  out.writeBigUInt64BE(BigInt(bytes), at + 1);
+  if (typeof part === 'string') out.write(part, at + 9, 'utf8');
+  else if (typeof part === 'number') out.writeBigInt64BE(BigInt(part), at + 9);
+  else out.set(part, at + 9);
+  return at + 9 + bytes;
 }
 
 /** URL-safe base64 without padding. */

@@ -1,5 +1,13 @@
 // A vault whose keys live in this process: real AES-256-GCM, no key service.
-import { createCipheriv, createDecipheriv, createHmac, randomBytes } from 'node:crypto';
+
+import type { KeyObject } from 'node:crypto';
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHmac,
+  createSecretKey,
+  randomBytes,
+} from 'node:crypto';
 import type { KeyRow } from '../ports/store.ts';
 import type { SealContext, Sealer, Vault } from '../ports/vault.ts';
 import { base64url, framed } from '../protocol/digest.ts';
@@ -20,14 +28,15 @@ export class MemoryVault implements Vault {
   }
 
   sealer(_tenant: TenantId, row: KeyRow): Promise<Sealer> {
-    const key = row.wrapped;
-    if (key === null) {
+    const { wrapped } = row;
+    if (wrapped === null) {
       return Promise.reject(
         new TurnstoneError('subject_erased', 'the key of this scope was destroyed', {
           retry: 'never',
         }),
       );
     }
+    const key = createSecretKey(wrapped);
     return Promise.resolve({
       scope: row.scope,
       generation: row.generation,
@@ -43,14 +52,14 @@ export class MemoryVault implements Vault {
   }
 }
 
-function seal(key: Uint8Array, plain: Uint8Array, context: SealContext): Uint8Array {
+function seal(key: KeyObject, plain: Uint8Array, context: SealContext): Uint8Array {
   const iv = randomBytes(12);
   const cipher = createCipheriv('aes-256-gcm', key, iv);
   cipher.setAAD(bound(context));
   return Buffer.concat([iv, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
 }
 
-function open(key: Uint8Array, sealed: Uint8Array, context: SealContext): Uint8Array {
+function open(key: KeyObject, sealed: Uint8Array, context: SealContext): Uint8Array {
   try {
     const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, 12), {
       authTagLength: 16,

@@ -14,11 +14,14 @@ export interface NameSecrets {
 
 const threadChars = 27;
 const turnChars = 22;
+const knownMax = 2_000;
 /** Key rows of a tenant itself, so that no single row is read by every turn (B17). */
 const tenantScopes = 16;
 
 export class Names {
   readonly #secrets: NameSecrets;
+  /** Hashes of names in use; a pass asks for the same few again and again. */
+  readonly #known = new Map<string, string>();
 
   constructor(secrets: NameSecrets) {
     this.#secrets = secrets;
@@ -60,7 +63,14 @@ export class Names {
     parts: readonly string[],
     chars: number,
   ): Promise<string> {
+    const name = JSON.stringify([domain, tenant, ...parts]);
+    const known = this.#known.get(name);
+    if (known !== undefined) return known;
     const secret = await this.#secrets.secret(tenant);
-    return base64url(hmacParts(secret, domain, parts)).slice(0, chars);
+    const hash = base64url(hmacParts(secret, domain, parts)).slice(0, chars);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size >= knownMax && oldest !== undefined) this.#known.delete(oldest);
+    this.#known.set(name, hash);
+    return hash;
   }
 }
