@@ -28,6 +28,8 @@ const statuses: Readonly<Partial<Record<ErrorCode, number>>> = {
   not_found: 404,
   not_implemented: 501,
   not_quarantined: 409,
+  not_resumable: 409,
+  not_undecided: 409,
   not_supported_yet: 422,
   payload_too_large: 413,
   quarantined: 409,

@@ -2,9 +2,13 @@
 import type * as v from 'valibot';
 import type { Role } from './api-request.ts';
 import type { Handler } from './handler.ts';
+import { abandon, answerDoubt, reopen, resume } from './operator-routes.ts';
 import {
+  assertSchema,
   journalQuerySchema,
   journalSchema,
+  reasonSchema,
+  resumeSchema,
   startTurnSchema,
   threadSchema,
   turnSchema,
@@ -87,6 +91,42 @@ export const routes: readonly Route[] = [
     answer: verdictSchema,
     handle: verifyTurnRoute,
   },
+  {
+    method: 'POST',
+    path: `${turn}/undecided/{effectKey}`,
+    summary: 'Answer a doubt',
+    roles: operators,
+    body: assertSchema,
+    answer: turnSchema,
+    handle: answerDoubt,
+  },
+  {
+    method: 'POST',
+    path: `${turn}/reopen`,
+    summary: 'Reopen a quarantined turn',
+    roles: operators,
+    body: reasonSchema,
+    answer: turnSchema,
+    handle: reopen,
+  },
+  {
+    method: 'POST',
+    path: `${turn}/abandon`,
+    summary: 'Write a quarantined turn off',
+    roles: operators,
+    body: reasonSchema,
+    answer: turnSchema,
+    handle: abandon,
+  },
+  {
+    method: 'POST',
+    path: `${turn}/resume`,
+    summary: 'Resume a failed or exhausted turn',
+    roles: operators,
+    body: resumeSchema,
+    answer: turnSchema,
+    handle: resume,
+  },
   { method: 'GET', path: '/healthz', summary: 'Health', roles: null, handle: health },
   { method: 'GET', path: '/openapi.json', summary: 'This document', roles: null, handle: openapi },
   { method: 'GET', path: '/', summary: 'Where the API is', roles: null, handle: home },
@@ -95,10 +135,6 @@ export const routes: readonly Route[] = [
 /** Routes of page 05 whose machinery is not in this build; they answer 501 after the role check. */
 export const routesNotYet: readonly Omit<Route, 'handle' | 'summary'>[] = [
   { method: 'POST', path: `${turn}/cancel`, roles: operators },
-  { method: 'POST', path: `${turn}/resume`, roles: operators },
-  { method: 'POST', path: `${turn}/undecided/{effectKey}`, roles: operators },
-  { method: 'POST', path: `${turn}/reopen`, roles: operators },
-  { method: 'POST', path: `${turn}/abandon`, roles: operators },
   { method: 'GET', path: '/v1/receipts', roles: operators },
   { method: 'POST', path: '/v1/receipts/{receiptId}', roles: operators },
   { method: 'GET', path: '/v1/approvals', roles: ['approver', 'operator', 'admin'] },

@@ -120,6 +120,21 @@ export const problemSchema = v.looseObject({
   detail: v.string(),
 });
 
+const words = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(4_096));
+
+export const assertSchema = v.strictObject({
+  outcome: v.picklist(['landed', 'did_not_happen']),
+  output: v.optional(v.unknown()),
+  note: words,
+});
+
+export const reasonSchema = v.strictObject({ reason: words });
+
+export const resumeSchema = v.strictObject({
+  reason: v.optional(words),
+  budget: v.optional(budgetSchema),
+});
+
 export const journalQuerySchema = v.strictObject({
   after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/, 'a whole number'))),
   limit: v.optional(

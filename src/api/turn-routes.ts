@@ -57,7 +57,9 @@ export async function startTurn(call: Call): Promise<ApiResponse> {
   return deliverWithin(call, turn, prefer.waitMs);
 }
 
-function defined(budget: Readonly<Record<string, number | undefined>>): Record<string, number> {
+export function defined(
+  budget: Readonly<Record<string, number | undefined>>,
+): Record<string, number> {
   return Object.fromEntries(
     Object.entries(budget).flatMap(([name, figure]) =>
       figure === undefined ? [] : [[name, figure]],
@@ -115,7 +117,7 @@ async function within(
   }
 }
 
-function answered(answer: TurnAnswer): ApiResponse {
+export function answered(answer: TurnAnswer): ApiResponse {
   switch (answer.kind) {
     case 'concluded':
       return json(200, turnObject(answer.turn, answer));
@@ -132,7 +134,7 @@ function answered(answer: TurnAnswer): ApiResponse {
   }
 }
 
-function refOf(call: Call): TurnRef {
+export function refOf(call: Call): TurnRef {
   return {
     tenant: call.identity.tenant,
     thread: threadId('threadId', call.params.threadId),
@@ -140,7 +142,7 @@ function refOf(call: Call): TurnRef {
   };
 }
 
-function notFound(what: string): TurnstoneError {
+export function notFound(what: string): TurnstoneError {
   return new TurnstoneError('not_found', `${what} is not known`, { retry: 'never' });
 }
 

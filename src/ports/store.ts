@@ -207,9 +207,23 @@ export interface TakeoverWrite {
   readonly now: EpochMs;
 }
 
+/** A person's word on a turn nobody drives: one position, beside whatever else the thread does (B27). */
+export interface AnnotateWrite {
+  readonly ref: TurnRef;
+  /** Head as seen; it must stand, and must not name this turn. */
+  readonly seen: Head;
+  readonly writer: Writer;
+  readonly batch: Batch;
+  /** The turn wants a pass at this instant, in the same transaction; null for none. */
+  readonly wakeAt: EpochMs | null;
+  readonly now: EpochMs;
+}
+
 /** How the transaction that ends a pass holds the head. */
 export type Hold =
   | { readonly kind: 'held' }
+  /** A turn nobody drives is ended by a person: the thread goes on as it is (abandon, cancel). */
+  | { readonly kind: 'aside'; readonly seen: Head }
   /** A turn without effects: no claim was written; the head must stand as seen. */
   | { readonly kind: 'optimistic'; readonly seen: Head | null };
 
@@ -317,6 +331,8 @@ export interface TurnStore {
   /** The commit, or the conclusion of a turn that changes nothing [T1]. */
   conclude(write: ConcludeWrite): Promise<Concluded>;
   park(write: ParkWrite): Promise<Appended>;
+  /** Adds a person's records to a turn that is not open [T4]. */
+  annotate(write: AnnotateWrite): Promise<Appended>;
 
   /** Stores an accepted delivery and its inbox entry in one write (ruling 12). */
   accept(ref: TurnRef, acceptance: Acceptance, entry: OutboxEntry, now: EpochMs): Promise<Accepted>;

@@ -62,12 +62,12 @@ export interface Tally {
 
 /** Tally of a journal: one announcement, one attempt; failed attempts and probes bill their spend. */
 export function tallyOf(bodies: Iterable<RecordBody>): Tally {
-  let steps = 0;
+  const steps = new Set<string>();
   let attempts = 0;
   let spend: Spend = { tokens: 0, minorUnits: 0 };
   const sites = new Set<string>();
   for (const body of bodies) {
-    if (body.kind === 'StepFinished') steps += 1;
+    if (body.kind === 'StepFinished') steps.add(body.step);
     if (body.kind === 'EffectStarted') {
       attempts += 1;
       sites.add(JSON.stringify([body.site.step, body.site.phase, body.site.ordinal]));
@@ -80,7 +80,7 @@ export function tallyOf(bodies: Iterable<RecordBody>): Tally {
       spend = addSpend(spend, body.spend);
     }
   }
-  return { steps, effects: sites.size, attempts, ...spend };
+  return { steps: steps.size, effects: sites.size, attempts, ...spend };
 }
 
 /** Saturating sum of two spends (BU-4). */

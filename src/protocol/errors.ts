@@ -30,6 +30,8 @@ export const errorCodes = [
   'not_found',
   'not_implemented',
   'not_quarantined',
+  'not_resumable',
+  'not_undecided',
   'not_supported_yet',
   'payload_missing',
   'payload_too_large',

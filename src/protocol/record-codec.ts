@@ -60,6 +60,22 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['spend', 'sp', 'spend'],
     ['assertedBy', 'by', 'optionalText'],
   ],
+  BudgetRefused: [
+    ['site', '', 'site'],
+    ['key', 'ek', 'text'],
+    ['limit', 'l', 'text'],
+  ],
+  BudgetReadmitted: [
+    ['site', '', 'site'],
+    ['key', 'ek', 'text'],
+    ['limit', 'l', 'text'],
+  ],
+  QuarantineDecided: [
+    ['decision', 'dc', 'text'],
+    ['decider', 'by', 'text'],
+  ],
+  RunCancelled: [['actor', 'by', 'text']],
+  RunResumed: [['actor', 'by', 'text']],
   Note: [
     ['step', 's', 'text'],
     ['author', 'wr', 'text'],

@@ -86,6 +86,25 @@ export type RecordFacts =
       readonly spend: Spend;
       readonly assertedBy?: string;
     }
+  | {
+      readonly kind: 'BudgetRefused';
+      readonly site: Site;
+      readonly key: string;
+      readonly limit: string;
+    }
+  | {
+      readonly kind: 'BudgetReadmitted';
+      readonly site: Site;
+      readonly key: string;
+      readonly limit: string;
+    }
+  | {
+      readonly kind: 'QuarantineDecided';
+      readonly decision: QuarantineDecision;
+      readonly decider: string;
+    }
+  | { readonly kind: 'RunCancelled'; readonly actor: string }
+  | { readonly kind: 'RunResumed'; readonly actor: string }
   | { readonly kind: 'Note'; readonly step: string; readonly author: NoteAuthor }
   | {
       readonly kind: 'RunConcluded';
@@ -94,7 +113,10 @@ export type RecordFacts =
       readonly chainHead: string;
     };
 
-export type StepOutcome = 'ok' | 'failed' | 'quarantined';
+/** A person's decision over a quarantined turn: journaled before it is acted on (QA-3). */
+export type QuarantineDecision = 'reopen' | 'abandon';
+
+export type StepOutcome = 'ok' | 'failed';
 /** `system` notes are the runtime's own (a takeover by the sweeper); they are no part of a replay. */
 export type NoteAuthor = 'agent' | 'system';
 

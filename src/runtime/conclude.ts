@@ -269,7 +269,7 @@ export function undecidedOf(bodies: Iterable<RecordBody>): TurnView['undecided']
 }
 
 /** The members of a view that are sealed; the rest is in the projection's clear fields. */
-function storedView(turn: TurnView) {
+export function storedView(turn: TurnView) {
   const { result, error, waits, undecided, spend } = turn;
   return {
     ...(turn.status === 'succeeded' ? { result } : {}),

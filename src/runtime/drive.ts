@@ -8,8 +8,8 @@ import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
 import { parseInboxBody } from './inbox-message.ts';
 import { keyringOf } from './keyring.ts';
-import { admissionOf } from './known-turn.ts';
 import { openPayload, sealContext } from './payloads.ts';
+import { resumeTurn } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
 import type { HostBounds, TurnRequest } from './turn-request.ts';
 import { admissionFrom } from './turn-request.ts';
@@ -38,7 +38,7 @@ export async function drive(runtime: Runtime, ref: TurnRef, host: HostBounds): P
       continue;
     }
     const accepted = begun.work?.accepted ?? null;
-    if (accepted === null) return { kind: 'done' };
+    if (accepted === null) return wanted(runtime, ref, begun, host);
     const request = await requestOf(runtime, ref, begun, accepted, host);
     if (request === null) {
       return {
@@ -54,6 +54,23 @@ export async function drive(runtime: Runtime, ref: TurnRef, host: HostBounds): P
     afterMs: 1_000,
     reason: 'the thread changed under every attempt to begin',
   };
+}
+
+/** A concluded turn with a due wake wants a pass: somebody reopened or resumed it and died. */
+async function wanted(
+  runtime: Runtime,
+  ref: TurnRef,
+  begun: Begun,
+  host: HostBounds,
+): Promise<Handled> {
+  if (begun.work === null || begun.work.wakeAt === null || begun.first === null) {
+    return { kind: 'done' };
+  }
+  const outcome = handled(await resumeTurn(runtime, ref, host));
+  if (outcome.kind === 'done') {
+    await runtime.store.noteTry(ref, { wakeAt: null }, runtime.clock.now());
+  }
+  return outcome;
 }
 
 function handled(answer: TurnAnswer): Handled {
@@ -168,9 +185,4 @@ async function handleOne(
     );
     return { kind: 'done' };
   }
-}
-
-/** Names the agent a stored journal belongs to; null when the turn never wrote. */
-export function agentOfJournal(begun: Begun): string | null {
-  return begun.first === null ? null : admissionOf(begun.first).agent;
 }

@@ -10,7 +10,7 @@ import { decode } from '../protocol/canonical.ts';
 import { genesisHash, verifyChain } from '../protocol/chain.ts';
 import { siteKey } from '../protocol/doubt.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
-import type { RecordBody, RecordOf, Site, StoredRecord } from '../protocol/record.ts';
+import type { RecordBody, RecordOf, Site, StepOutcome, StoredRecord } from '../protocol/record.ts';
 import { decodeBody } from '../protocol/record-codec.ts';
 import { sealContext } from './payloads.ts';
 
@@ -25,6 +25,12 @@ export interface Slice {
   readonly records: readonly HistoryRecord[];
 }
 
+/** What a journal holds of a step; a step that failed may finish otherwise after a resume. */
+export interface RecordedStep {
+  readonly started: boolean;
+  readonly outcome: StepOutcome | null;
+}
+
 const text = new TextDecoder();
 
 export class History {
@@ -35,7 +41,7 @@ export class History {
   readonly #unread = new Map<string, HistoryRecord>();
   readonly #unreadOfStep = new Map<string, number>();
   readonly #notes = new Map<string, number>();
-  readonly #steps = new Map<string, { started: boolean; finished: boolean }>();
+  readonly #steps = new Map<string, RecordedStep>();
 
   constructor(
     records: readonly HistoryRecord[],
@@ -102,8 +108,23 @@ export class History {
     return true;
   }
 
-  step(name: string): { readonly started: boolean; readonly finished: boolean } {
-    return this.#steps.get(name) ?? { started: false, finished: false };
+  step(name: string): RecordedStep {
+    return this.#steps.get(name) ?? { started: false, outcome: null };
+  }
+
+  /** The last conclusion anywhere in the journal, also when a person has written after it. */
+  get lastConclusion(): RecordOf<'RunConcluded'> | null {
+    for (let index = this.records.length - 1; index >= 0; index -= 1) {
+      const body = this.records[index]?.body;
+      if (body?.kind === 'RunConcluded') return body;
+    }
+    return null;
+  }
+
+  /** A person's decision after the last conclusion, not yet acted on (QA-4). */
+  get standingDecision(): RecordOf<'QuarantineDecided'> | RecordOf<'RunResumed'> | null {
+    const last = this.records.at(-1)?.body;
+    return last?.kind === 'QuarantineDecided' || last?.kind === 'RunResumed' ? last : null;
   }
 
   get plan(): RecordOf<'PlanFrozen'> | null {
@@ -126,8 +147,9 @@ export class History {
     if (body.kind === 'Note' && body.author === 'agent') {
       this.#notes.set(body.step, (this.#notes.get(body.step) ?? 0) + 1);
     }
-    if (body.kind === 'StepStarted') this.#steps.set(body.step, { started: true, finished: false });
-    if (body.kind === 'StepFinished') this.#steps.set(body.step, { started: true, finished: true });
+    if (body.kind === 'StepStarted') this.#steps.set(body.step, { started: true, outcome: null });
+    if (body.kind === 'StepFinished')
+      this.#steps.set(body.step, { started: true, outcome: body.outcome });
   }
 }
 

@@ -7,6 +7,7 @@
 
 import type { TurnRef } from '../ports/store.ts';
 import type { Sealer } from '../ports/vault.ts';
+import type { Budget } from '../protocol/budget.ts';
 import type { FoldedState, StateChange } from '../protocol/checkpoint.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import type { RecordBody, Site } from '../protocol/record.ts';
@@ -28,6 +29,7 @@ export interface PassSetup {
   readonly agent: AgentDefinition;
   readonly input: unknown;
   readonly subject: string | null;
+  readonly budget: Budget | null;
   readonly seed: Uint8Array;
   readonly admittedAt: EpochMs;
   readonly revision: number;

@@ -21,7 +21,9 @@ export async function readTurn(runtime: Runtime, ref: TurnRef): Promise<TurnView
   const keyring = keyringOf(runtime, ref, begun);
   const open = begun.head?.open?.turn === ref.turn;
   if (!open && begun.end !== null && isConclusion(begun.end.status)) {
-    return endView(runtime, ref, keyring, begun.end);
+    const view = await endView(runtime, ref, keyring, begun.end);
+    if (view.status !== 'quarantined') return view;
+    return { ...view, undecided: (await readUndecided(runtime, ref)) ?? [] };
   }
   if (begun.first === null && begun.work?.accepted == null) return null;
   return runningView(ref, begun);

@@ -31,9 +31,12 @@ import type { TurnAnswer } from './turn-view.ts';
 export type PassOutcome =
   | { readonly kind: 'answer'; readonly answer: TurnAnswer }
   /** The world moved: begin again. */
-  | { readonly kind: 'again' };
+  | { readonly kind: 'again' }
+  /** A resumed pass came to the recorded conclusion and wrote nothing. */
+  | { readonly kind: 'unchanged' };
 
-interface Opened {
+/** A pass with everything its ending needs. */
+export interface Opened {
   readonly runtime: Runtime;
   readonly ref: TurnRef;
   readonly begun: Begun;
@@ -120,6 +123,7 @@ function passFacts(
     agent: of.request.agent,
     input: of.request.input,
     subject: of.request.subject,
+    budget: of.request.budget,
     seed: fromBase64url(admission.seed),
     admittedAt,
     revision: of.begun.head?.revision ?? 0,
@@ -235,6 +239,7 @@ export async function runTakeover(of: {
     writer,
     input: agent.parseInput(admission.input),
     subject: admission.subject,
+    budget: admission.budget,
     seed: fromBase64url(admission.seed),
     admittedAt: createdAt,
     revision: admitted.body.revision,
@@ -264,7 +269,7 @@ export async function runTakeover(of: {
 }
 
 /** RG-2: an open turn whose authority moved is quarantined; its caller cannot see an error. */
-function refusal(
+export function refusal(
   admitted: { authority: string; canonical: number },
   agent: AgentDefinition,
 ): Verdict | null {
@@ -279,7 +284,8 @@ function refusal(
   return null;
 }
 
-async function drive(opened: Opened): Promise<PassOutcome> {
+/** Runs an opened pass to its conclusion, its parking, or another beginning. */
+export async function drive(opened: Opened): Promise<PassOutcome> {
   const { pass, lease, writer, runtime } = opened;
   try {
     const end = opened.refused === null ? await pass.run() : null;
@@ -309,6 +315,7 @@ function brokenOff(end: Extract<PassEnd, { kind: 'ended' | 'broken' }>): PassOut
 
 async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
   const { runtime, ref, begun, keyring, pass, writer, digest, createdAt } = opened;
+  if (repeatsItself(opened, verdict)) return { kind: 'unchanged' };
   const concluded = await conclude({
     pass,
     writer,
@@ -332,6 +339,13 @@ async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
     currentRevision: turn.revision,
   };
   return { kind: 'answer', answer };
+}
+
+/** CH-7: the same open conclusion over a pass that added nothing is not written again. */
+function repeatsItself(opened: Opened, verdict: Verdict): boolean {
+  const last = opened.pass.setup.history.lastConclusion;
+  if (last === null || opened.writer.held || opened.writer.added.length > 0) return false;
+  return last.outcome === verdict.status && last.code === verdict.error?.code;
 }
 
 /** Drain rule: hands the lease back; the turn stays the open one and goes on by an inbox message. */
@@ -373,7 +387,8 @@ async function park(opened: Opened, wakeAt: EpochMs | null): Promise<PassOutcome
   return { kind: 'answer', answer: { kind: 'pending', turn } };
 }
 
-function newWriter(runtime: Runtime, head: Head | null): Writer {
+/** The identity of a new pass over a head: its token is fresh, its epoch the next. */
+export function newWriter(runtime: Runtime, head: Head | null): Writer {
   return {
     token: base64url(runtime.entropy.bytes(16)),
     owner: runtime.owner,

@@ -136,12 +136,15 @@ export class TurnScope implements TurnContext {
     try {
       const value = await body(new TurnScope(pass, step));
       this.#allRead(step);
-      if (!recorded.finished)
+      if (recorded.outcome !== 'ok') {
         writer?.ride({ kind: 'StepFinished', step, outcome: 'ok' }, noPayload);
+      }
       return value;
     } catch (error) {
-      const outcome = error instanceof EffectError && error.undecided ? 'quarantined' : 'failed';
-      if (!recorded.finished) writer?.ride({ kind: 'StepFinished', step, outcome }, noPayload);
+      const stopped = error instanceof EffectError && error.undecided;
+      if (!stopped && recorded.outcome === null) {
+        writer?.ride({ kind: 'StepFinished', step, outcome: 'failed' }, noPayload);
+      }
       throw error;
     } finally {
       pass.stepClosed();

@@ -58,6 +58,7 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
     history,
     input: agent.parseInput(admission.input),
     subject: admission.subject,
+    budget: admission.budget,
     seed: fromBase64url(admission.seed),
     admittedAt: body.at as EpochMs,
     revision: body.revision,

@@ -183,6 +183,58 @@ test('an operator effect in doubt is quarantined and named, and the next turn of
   ).toMatchObject({ status: 200, body: { status: 'succeeded' } });
 });
 
+test('an operator answers a doubt over HTTP and reopens; another turn is written off [T6 T13]', async () => {
+  const { url } = await start();
+  provider.next('/reserve', { reset: true });
+  const first = await callApi(url, 'POST', turns, {
+    body: turn('t1', threeCalls(provider.url, 'operator')),
+  });
+  expect(first).toMatchObject({ status: 200, body: { status: 'quarantined' } });
+  const listed = await callApi(url, 'GET', `${turns}/t1/undecided`);
+  const [doubt] = listed.body.items as { effectKey: string }[];
+  const answer = (body: unknown, token?: string) =>
+    callApi(
+      url,
+      'POST',
+      `${turns}/t1/undecided/${doubt?.effectKey}`,
+      token === undefined ? { body } : { body, token },
+    );
+  expect(await answer({ outcome: 'landed', note: ' ' })).toMatchObject({ status: 422 });
+  expect(await answer({ outcome: 'landed', note: 'x' }, 'dev:acme:bob:user')).toMatchObject({
+    status: 403,
+  });
+  const output = { status: 200, headers: {}, body: { id: 'seen' } };
+  expect(await answer({ outcome: 'landed', output, note: 'seen' })).toMatchObject({
+    status: 200,
+    body: { status: 'quarantined', undecided: [] },
+  });
+  expect(await answer({ outcome: 'landed', output, note: 'seen' })).toMatchObject({
+    status: 409,
+    body: { code: 'not_undecided' },
+  });
+  expect(await callApi(url, 'POST', `${turns}/t1/resume`, { body: {} })).toMatchObject({
+    status: 409,
+    body: { code: 'not_resumable' },
+  });
+  const reopened = await callApi(url, 'POST', `${turns}/t1/reopen`, {
+    body: { reason: 'answered' },
+  });
+  expect(reopened).toMatchObject({
+    status: 200,
+    body: { status: 'succeeded', result: { charge: 'charge-1' } },
+  });
+  expect(provider.asked('/reserve')).toBe(1);
+  provider.next('/reserve', { reset: true });
+  await callApi(url, 'POST', turns, { body: turn('t2', threeCalls(provider.url, 'operator')) });
+  const gone = await callApi(url, 'POST', `${turns}/t2/abandon`, {
+    body: { reason: 'written off' },
+  });
+  expect(gone).toMatchObject({ status: 200, body: { status: 'abandoned' } });
+  expect(
+    await callApi(url, 'POST', `${turns}/t2/reopen`, { body: { reason: 'no' } }),
+  ).toMatchObject({ status: 409, body: { code: 'not_quarantined' } });
+});
+
 test('SIGTERM drains: the call in flight is recorded, the exit is clean, the next server goes on [T6]', async () => {
   const server = await start();
   const gate = Promise.withResolvers<void>();

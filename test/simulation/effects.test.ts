@@ -211,7 +211,6 @@ onEachStore(
       'RunAdmitted',
       'StepStarted',
       'ES(a1)',
-      'StepFinished',
       'RC(quarantined)',
     ]);
     await afterwards(scene, outside, 1);

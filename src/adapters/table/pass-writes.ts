@@ -9,6 +9,7 @@
 //   T8  conclude requires the cancel counter as seen (rule 5).
 
 import type {
+  AnnotateWrite,
   Appended,
   AppendWrite,
   Claimed,
@@ -24,16 +25,14 @@ import type {
 } from '../../ports/store.ts';
 import { assertInvariant, TurnstoneError } from '../../protocol/errors.ts';
 import type { EpochMs } from '../../protocol/ids.ts';
-import type { Clause, Item, ItemKey, Refusal, WriteOp } from './driver.ts';
+import type { Clause, Item, ItemKey, WriteOp } from './driver.ts';
 import { checkpointKey, endKey, headKey, keyRowKey, type TurnPlace, workKey } from './layout.ts';
+import { appended, claimed, positionOp, refusedHead, unexplained } from './pass-outcomes.ts';
 import { entryOut, hashOut } from './payload-codec.ts';
 import { announcedBefore, announcedTwice, positionPut, witness } from './position-witness.ts';
 import type { TableContext } from './table-context.ts';
-import { checkpointOut, endOut, headIn, keyRowIn } from './turn-codec.ts';
+import { checkpointOut, endOut, keyRowIn } from './turn-codec.ts';
 import { versionOf, workNames } from './work-codec.ts';
-
-const headOp = 0;
-const positionOp = 1;
 
 /** First write of a pass on a thread nobody holds [T3, T4]. */
 export async function claim(table: TableContext, write: ClaimWrite): Promise<Claimed> {
@@ -180,6 +179,40 @@ export async function park(table: TableContext, write: ParkWrite): Promise<Appen
   return appended(outcome.refused, positionOp, write);
 }
 
+/** Adds records to a turn nobody drives; the head must stand as seen and name another turn or none. */
+export async function annotate(table: TableContext, write: AnnotateWrite): Promise<Appended> {
+  assertAside(write.ref, write.seen);
+  const place = await table.names.turn(write.ref);
+  const ops: WriteOp[] = [
+    { kind: 'check', key: headKey(place.thread), when: standing(write.seen) },
+    positionPut(place, write.writer, write.batch, write.ref.turn),
+  ];
+  if (write.wakeAt !== null) {
+    const set = { ...rowStamp(write), wk: write.wakeAt };
+    ops.push({ kind: 'update', key: workKey(place, table.shards), change: { set }, when: [] });
+  }
+  const outcome = await table.driver.write(ops);
+  if (outcome.kind !== 'lost') return outcome;
+  return appended(outcome.refused, positionOp, write);
+}
+
+function assertAside(ref: TurnRef, seen: Head): void {
+  assertInvariant(
+    seen.open?.turn !== ref.turn,
+    'T4',
+    'a person writes beside a pass, never into it',
+  );
+}
+
+/** The head exactly as it was seen: whoever claims bumps the epoch, whoever leaves clears the turn. */
+function standing(seen: Head): Clause[] {
+  const open: Clause =
+    seen.open === null
+      ? { attr: 'lt', is: 'absent' }
+      : { attr: 'lt', is: 'eq', value: seen.open.turn };
+  return [{ attr: 'e', is: 'eq', value: seen.epoch }, open];
+}
+
 function concludeOps(
   table: TableContext,
   place: TurnPlace,
@@ -228,6 +261,13 @@ function concludeOps(
 
 function concludedHead(place: TurnPlace, write: ConcludeWrite): WriteOp {
   const { checkpoint, hold, ref, writer } = write;
+  if (hold.kind === 'aside') {
+    assertAside(ref, hold.seen);
+    const when = standing(hold.seen);
+    const key = headKey(place.thread);
+    if (hold.seen.blockedBy !== ref.turn) return { kind: 'check', key, when };
+    return { kind: 'update', key, change: { remove: ['bk'] }, when };
+  }
   const set: Record<string, string | number | Uint8Array> = {};
   const when: Clause[] = [];
   if (hold.kind === 'held') {
@@ -258,55 +298,6 @@ function concludedHead(place: TurnPlace, write: ConcludeWrite): WriteOp {
     change: { set, remove: ['lt', 'lo', 'lx', 'la', ...(write.blocks ? [] : ['bk'])] },
     when,
   };
-}
-
-async function claimed(
-  table: TableContext,
-  write: ClaimWrite | TakeoverWrite,
-  seen: Head | null,
-  ops: readonly WriteOp[],
-): Promise<Claimed> {
-  const twice = announcedBefore(write.batch, new Set());
-  if (twice !== undefined) throw announcedTwice(twice);
-  const outcome = await table.driver.write(ops);
-  if (outcome.kind !== 'lost') return outcome;
-  const stands = witness(outcome.refused, positionOp, write.writer, write.batch);
-  if (stands.kind === 'mine') return { kind: 'done' };
-  if (stands.kind === 'announced') throw announcedTwice(stands.effectKey);
-  const head = refusedHead(outcome.refused);
-  return {
-    kind: 'lost',
-    head: head === undefined ? seen : head,
-    position: stands.kind === 'taken' ? stands.position : null,
-  };
-}
-
-function appended(
-  refused: readonly Refusal[],
-  op: number,
-  write: AppendWrite | ParkWrite,
-): Appended {
-  const stands = witness(refused, op, write.writer, write.batch);
-  switch (stands.kind) {
-    case 'mine':
-      return { kind: 'done' };
-    case 'announced':
-      return { kind: 'lost', reason: 'already_announced', effectKey: stands.effectKey };
-    case 'taken':
-      return { kind: 'lost', reason: 'fenced', position: stands.position };
-    case 'free': {
-      const head = refusedHead(refused);
-      if (head === undefined) throw unexplained('append');
-      return { kind: 'lost', reason: 'moved', head };
-    }
-  }
-}
-
-/** The head as a refused head operation found it; undefined when that operation was not refused. */
-function refusedHead(refused: readonly Refusal[]): Head | null | undefined {
-  const refusal = refused.find((one) => one.op === headOp);
-  if (refusal === undefined) return undefined;
-  return refusal.item === null ? null : headIn(refusal.item);
 }
 
 function freeHead(seen: Head | null): Clause[] {
@@ -347,12 +338,16 @@ function runningRow(
 }
 
 /** What every write of a pass leaves on its work row: names, instant, version. */
-function rowStamp(write: ClaimWrite | TakeoverWrite | ConcludeWrite | ParkWrite): Item {
+function rowStamp(
+  write: ClaimWrite | TakeoverWrite | AnnotateWrite | ConcludeWrite | ParkWrite,
+): Item {
   const version = versionOf(write.writer.token, write.batch.index, null);
   return { ...workNames(write.ref), ua: write.now, q: version };
 }
 
-function appendEntries(write: ConcludeWrite | ParkWrite): { append?: { en: Item[string][] } } {
+function appendEntries(write: ConcludeWrite | ParkWrite): {
+  append?: { en: Item[string][] };
+} {
   return write.entries.length === 0 ? {} : { append: { en: write.entries.map(entryOut) } };
 }
 
@@ -373,11 +368,4 @@ function assertNextEpoch(writer: Writer, seen: Head | null): void {
     'T4',
     `the writer's epoch follows the head: expected ${expected}, got ${writer.epoch}`,
   );
-}
-
-function unexplained(verb: string): TurnstoneError {
-  return new TurnstoneError('store_rejected', `${verb} was refused by none of its conditions`, {
-    retry: 'never',
-    details: { verb },
-  });
 }

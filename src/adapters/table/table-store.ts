@@ -5,6 +5,7 @@
 
 import type {
   Acceptance,
+  AnnotateWrite,
   AppendWrite,
   CheckpointSegment,
   ClaimWrite,
@@ -84,6 +85,10 @@ export class TableStore implements TurnStore {
 
   park(write: ParkWrite) {
     return passes.park(this.#table, write);
+  }
+
+  annotate(write: AnnotateWrite) {
+    return passes.annotate(this.#table, write);
   }
 
   accept(ref: TurnRef, acceptance: Acceptance, entry: OutboxEntry, now: EpochMs) {

@@ -1,0 +1,211 @@
+// Resuming a turn whose journal ends in an open conclusion, or in a person's decision after one.
+//   T7   the whole journal is replayed first; what was asked before is read back, never performed again.
+//   RG-1 a sealed turn is not resumed; QA-5 a quarantine needs a standing decision.
+//   QA-3 an abandonment that was journaled and not acted on is finished without executing anything.
+
+import type { Begun, Head, TurnRef, Writer } from '../ports/store.ts';
+import type { Sealer } from '../ports/vault.ts';
+import type { Budget } from '../protocol/budget.ts';
+import { base64url, fromBase64url } from '../protocol/digest.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
+import type { EpochMs } from '../protocol/ids.ts';
+import { limits } from '../protocol/limits.ts';
+import { parseStatus, seals } from '../protocol/turn-status.ts';
+import type { AgentDefinition } from './agent-definition.ts';
+import type { History } from './history.ts';
+import { historyOf, openRecord } from './history.ts';
+import { JournalWriter } from './journal-writer.ts';
+import type { Keyring } from './keyring.ts';
+import { keyringOf } from './keyring.ts';
+import { endView } from './known-turn.ts';
+import { Lease } from './lease.ts';
+import { Pass } from './pass.ts';
+import type { PassOutcome } from './run-turn.ts';
+import { drive, newWriter, refusal } from './run-turn.ts';
+import type { Runtime } from './runtime.ts';
+import { loadState } from './thread-state.ts';
+import type { HostBounds } from './turn-request.ts';
+import { admissionFrom } from './turn-request.ts';
+import type { TurnAnswer } from './turn-view.ts';
+
+/** A turn that stands concluded, with what is needed to go on with it or to write beside it. */
+export interface Standing {
+  readonly begun: Begun;
+  readonly head: Head;
+  readonly history: History;
+  readonly keyring: Keyring;
+  readonly sealer: Sealer;
+}
+
+/** Reads a turn nobody drives. Throws `not_found`, `thread_busy` while it runs, `subject_erased`. */
+export async function readStanding(runtime: Runtime, ref: TurnRef): Promise<Standing> {
+  const [begun, positions] = await Promise.all([
+    runtime.store.begin(ref, null),
+    runtime.store.journal(ref),
+  ]);
+  const { head } = begun;
+  if (positions.length === 0 || head === null) {
+    throw new TurnstoneError('not_found', `turn "${ref.turn}" has no journal`, { retry: 'never' });
+  }
+  if (head.open?.turn === ref.turn) {
+    throw new TurnstoneError('thread_busy', `turn "${ref.turn}" is running`, {
+      retry: { afterMs: Math.max(1, head.open.leaseUntil - runtime.clock.now()) },
+    });
+  }
+  const history = historyOf(positions);
+  const keyring = keyringOf(runtime, ref, begun);
+  const sealer = await keyring.reader(history.admission?.body.scope ?? begun.scope);
+  if (sealer === null) {
+    throw new TurnstoneError('subject_erased', `the subject of turn "${ref.turn}" was erased`, {
+      retry: 'never',
+    });
+  }
+  return { begun, head, history, keyring, sealer };
+}
+
+/** Status a standing turn ended with. */
+export function standingStatus(history: History): string {
+  return history.lastConclusion?.outcome ?? 'running';
+}
+
+/** Gives a standing turn one pass over its journal; the caller has checked that it may have one. */
+export async function resumeTurn(
+  runtime: Runtime,
+  ref: TurnRef,
+  host: HostBounds,
+): Promise<TurnAnswer> {
+  for (let round = 0; round < limits.beginRoundsMax; round += 1) {
+    const standing = await readStanding(runtime, ref);
+    const { history, head, begun, keyring } = standing;
+    const status = parseStatus(standingStatus(history));
+    const decided = history.standingDecision !== null;
+    if (seals(status) || (status === 'quarantined' && !decided))
+      return recorded(runtime, ref, standing);
+    if (head.open !== null) {
+      const left = head.open.leaseUntil - runtime.clock.now();
+      return { kind: 'busy', retryAfterMs: Math.max(1, left), holder: head.open.turn };
+    }
+    const agent = runtime.agents.get(history.admission?.body.agent ?? '');
+    if (agent === undefined) {
+      throw new TurnstoneError(
+        'agent_unknown',
+        'this worker does not have the agent of this turn',
+        { retry: 'never' },
+      );
+    }
+    const outcome = await runResume(runtime, ref, agent, host, standing);
+    if (outcome.kind === 'answer') return outcome.answer;
+    if (outcome.kind === 'unchanged' && begun.end !== null) {
+      const turn = await endView(runtime, ref, keyring, begun.end);
+      return { kind: 'concluded', turn, replayed: false, currentRevision: head.revision };
+    }
+  }
+  throw new TurnstoneError('store_unavailable', 'the thread changed under every attempt to begin', {
+    retry: 'now',
+  });
+}
+
+async function recorded(runtime: Runtime, ref: TurnRef, standing: Standing): Promise<TurnAnswer> {
+  const { begun, head, keyring } = standing;
+  if (begun.end === null)
+    throw new TurnstoneError('store_unavailable', 'the projection is missing', { retry: 'now' });
+  const turn = await endView(runtime, ref, keyring, begun.end);
+  return { kind: 'concluded', turn, replayed: true, currentRevision: head.revision };
+}
+
+async function runResume(
+  runtime: Runtime,
+  ref: TurnRef,
+  agent: AgentDefinition,
+  host: HostBounds,
+  standing: Standing,
+): Promise<PassOutcome> {
+  const { begun, head, history, keyring, sealer } = standing;
+  const admitted = history.admission;
+  if (admitted === null) return { kind: 'again' };
+  const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
+  const lease = new Lease(runtime, ref, newWriter(runtime, head));
+  const writer: JournalWriter = new JournalWriter({
+    store: runtime.store,
+    ref,
+    sealer,
+    writer: lease.writer,
+    index: history.positions,
+    seq: history.head.seq,
+    hash: history.head.hash,
+    announced: history.announced(),
+    now: () => runtime.clock.now(),
+    claim: async (batch) => {
+      const taking = lease.taking();
+      const claim = { ref, agent: agent.name, seen: head, writer: lease.writer, batch };
+      const claimed = await runtime.store.claim({
+        ...claim,
+        leaseUntil: taking.until,
+        now: runtime.clock.now(),
+      });
+      if (claimed.kind === 'done') taking.taken();
+      return claimed;
+    },
+    progressed: () => pass.progressed(),
+  });
+  const createdAt = admitted.body.at as EpochMs;
+  const pass: Pass = new Pass({
+    runtime,
+    ref,
+    agent,
+    sealer,
+    history,
+    writer,
+    input: agent.parseInput(admission.input),
+    subject: admission.subject,
+    budget: await budgetOf(runtime, ref, standing, admission.budget),
+    seed: fromBase64url(admission.seed),
+    admittedAt: createdAt,
+    revision: admitted.body.revision,
+    state: await loadState(runtime, keyring, ref, begun.checkpoint, agent),
+    scope: admitted.body.scope,
+    deadlineAt: host.deadlineAt ?? null,
+    drain: host.drain ?? null,
+  });
+  lease.watch(pass);
+  return drive({
+    runtime,
+    ref,
+    begun,
+    keyring,
+    pass,
+    writer,
+    lease,
+    createdAt,
+    hold: () => (writer.held ? { kind: 'held' } : { kind: 'optimistic', seen: head }),
+    digest: admitted.body.payloadDigest,
+    refused: refusal(admitted.body, agent),
+  });
+}
+
+/** The admitted budget with the fields later resumes named (ruling 26). */
+export async function budgetOf(
+  runtime: Runtime,
+  ref: TurnRef,
+  of: { readonly history: History; readonly sealer: Sealer },
+  admitted: Budget | null,
+): Promise<Budget | null> {
+  let budget = admitted;
+  for (const record of of.history.records) {
+    if (record.body.kind !== 'RunResumed') continue;
+    const payload = await openRecord(runtime.store, of.sealer, ref, record);
+    if (typeof payload !== 'object' || payload === null || !('budget' in payload)) continue;
+    if (payload.budget !== null) budget = { ...budget, ...(payload.budget as Budget) };
+  }
+  return budget;
+}
+
+/** A person writes under the epoch that stands: nothing is claimed. */
+export function personWriter(runtime: Runtime, standing: Standing): Writer {
+  return {
+    token: base64url(runtime.entropy.bytes(16)),
+    owner: runtime.owner,
+    epoch: standing.head.epoch,
+    cancelsSeen: standing.head.cancels,
+  };
+}
