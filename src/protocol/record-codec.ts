@@ -9,7 +9,7 @@ import type { PayloadPlace, RecordBody, RecordFacts, RecordKind, Site, Spend } f
 /** Version of the record body; bumped together with an upcast, never edited. */
 export const recordVersion = 1;
 
-type Kind = 'text' | 'count' | 'flag' | 'site' | 'spend' | 'optionalText';
+type Kind = 'text' | 'count' | 'flag' | 'site' | 'spend' | 'optionalText' | 'optionalSpend';
 type Member = readonly [name: string, short: string, kind: Kind];
 
 const members: Readonly<Record<RecordKind, readonly Member[]>> = {
@@ -39,6 +39,7 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['backoffMs', 'b', 'count'],
     ['mutates', 'm', 'flag'],
     ['recovery', 'r', 'text'],
+    ['cost', 'cs', 'optionalSpend'],
   ],
   EffectDone: [
     ['site', '', 'site'],
@@ -103,7 +104,9 @@ export function encodeBody(body: RecordBody): string {
     const value = facts[name];
     if (kind === 'site') writeSite(out, body.kind, value);
     else if (kind === 'spend') writeSpend(out, short, value);
-    else if (kind === 'flag') {
+    else if (kind === 'optionalSpend') {
+      if (value !== undefined) writeSpend(out, short, value);
+    } else if (kind === 'flag') {
       if (value === true) out[short] = 1;
     } else if (kind === 'count' && value === 0) continue;
     else if (value !== undefined) out[short] = value;
@@ -160,6 +163,8 @@ function readMember(source: Map<string, unknown>, short: string, kind: Kind): un
       return value === 1;
     case 'spend':
       return readSpend(short, value);
+    case 'optionalSpend':
+      return value === undefined ? undefined : readSpend(short, value);
   }
 }
 

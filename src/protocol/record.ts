@@ -129,6 +129,8 @@ export interface EffectStarted {
   readonly backoffMs: number;
   readonly mutates: boolean;
   readonly recovery: Recovery;
+  /** Declared cost, reserved until the outcome is known. */
+  readonly cost?: Spend;
 }
 
 export type RecordBody = Common & RecordFacts;

@@ -20,7 +20,7 @@ import { describeSite } from './pass.ts';
 import { sealContext, sealText } from './payloads.ts';
 import type { Divergence } from './resume-point.ts';
 import { nextCheckpoint } from './thread-state.ts';
-import { EffectError } from './turn-context.ts';
+import { BudgetExhaustedError, EffectError } from './turn-context.ts';
 import type { TurnError, TurnView } from './turn-view.ts';
 
 /** How a pass is judged before anything is written. */
@@ -53,6 +53,9 @@ export function verdictOf(
     };
   }
   if (end.kind === 'threw') {
+    if (end.error instanceof BudgetExhaustedError) {
+      return { status: 'exhausted', error: errorOf(end.error) };
+    }
     const undecided = end.error instanceof EffectError && end.error.undecided;
     return { status: undecided ? 'quarantined' : 'failed', error: errorOf(end.error) };
   }
@@ -75,7 +78,11 @@ function errorOf(error: unknown): TurnError {
   if (error instanceof EffectError)
     return errorAt(error.code, message, error.step, error.effectKey);
   const step = stepOf(error);
-  if (error instanceof AgentError || error instanceof TurnstoneError) {
+  if (
+    error instanceof AgentError ||
+    error instanceof TurnstoneError ||
+    error instanceof BudgetExhaustedError
+  ) {
     return errorAt(error.code, message, step);
   }
   return errorAt('agent_failed', message, step);

@@ -20,6 +20,7 @@ export interface DeclaredEffect {
   readonly retry: RetryPolicy;
   readonly timeoutMs: number;
   readonly cost: Spend;
+  readonly declaredCost: boolean;
   /** Its outcome is written at once, not with the next write (ruling 3). */
   readonly atOnce: boolean;
   perform(call: EffectCall): Promise<unknown>;
@@ -55,6 +56,7 @@ export function declareEffect(effect: Effect<unknown>): DeclaredEffect {
     retry: parseRetryPolicy(effect.retry ?? {}),
     timeoutMs,
     cost: addSpend({ tokens: 0, minorUnits: 0 }, effect.cost ?? {}),
+    declaredCost,
     atOnce: recordAtOnce({ mutates, recovery, declaredCost }),
     perform: (call) => effect.perform(call),
     probe: probe === undefined ? null : (call) => probe.call(effect, call),

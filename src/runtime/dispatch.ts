@@ -2,7 +2,7 @@
 import type { Site } from '../protocol/record.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import type { Pass } from './pass.ts';
-import type { EffectError } from './turn-context.ts';
+import type { BudgetExhaustedError, EffectError } from './turn-context.ts';
 
 /** A dispatch with everything its attempts share. */
 export interface Dispatch {
@@ -15,12 +15,17 @@ export interface Dispatch {
 
 interface Settle {
   resolve(value: unknown): void;
-  reject(error: EffectError): void;
+  reject(error: EffectError | BudgetExhaustedError): void;
 }
 
 /** Where the live part of a dispatch begins. */
 export type Entry =
-  | { readonly kind: 'announce'; readonly attempt: number; readonly adviceMs?: number }
+  | {
+      readonly kind: 'announce';
+      readonly attempt: number;
+      readonly adviceMs?: number;
+      readonly readmit?: boolean;
+    }
   /** Perform a recorded announcement again under its own key: no second EffectStarted (OR-2). */
   | { readonly kind: 'perform'; readonly attempt: number; readonly resend: boolean }
   | { readonly kind: 'probe'; readonly attempt: number; readonly live: boolean };

@@ -21,7 +21,11 @@ export function record(
   payload: RecordPayload,
 ): RecordBody {
   const facts = { ...outcome, site: dispatch.site };
-  return dispatch.declared.atOnce ? writer.urgent(facts, payload) : writer.ride(facts, payload);
+  const body = dispatch.declared.atOnce
+    ? writer.urgent(facts, payload)
+    : writer.ride(facts, payload);
+  dispatch.pass.meter.add(body);
+  return body;
 }
 
 /** Adds the record of a failed attempt with its text, or the digest of an output that was too large. */

@@ -1,27 +1,16 @@
-// One effect, from its recorded slice or from scratch to the outcome its code hears.
-//
-// Owns: announce, act, record; attempts, probes and what each outcome means. Does not own: the order
-// outcomes are heard in (scheduler.ts) or how writes are batched (journal-writer.ts).
-//   T4   nothing acts past the lease's end on a monotonic clock (page 09, B9).
-//   T5   the announcement is durable before the call, the outcome is recorded after it.
-//   T6   an announcement without outcome follows its recorded recovery; ruling 1 keeps earlier doubt.
-//   T7   what is recorded is read back and never performed again.
-import { backoffMs } from '../protocol/backoff.ts';
 import { decode } from '../protocol/canonical.ts';
 import { decideFailure, decideOrphan, decideProbe } from '../protocol/effect-decision.ts';
-import type { EpochMs } from '../protocol/ids.ts';
 import { idempotencyKey } from '../protocol/keys.ts';
 import type { RecordBody, RecordOf, Site } from '../protocol/record.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import type { Dispatch, Entry } from './dispatch.ts';
+import { announce, exhausted, mayAct } from './effect-announce.ts';
 import { attemptOnce } from './effect-attempt.ts';
 import { askProbe } from './effect-probe.ts';
 import { type AttemptFailure, record, recordFailure } from './effect-records.ts';
 import type { HistoryRecord } from './history.ts';
 import { openRecord } from './history.ts';
 import type { JournalWriter } from './journal-writer.ts';
-import { payloadOf } from './journal-writer.ts';
-import { never } from './never.ts';
 import type { Pass } from './pass.ts';
 import type { ResumePoint } from './resume-point.ts';
 import { attemptKey, resumePoint } from './resume-point.ts';
@@ -65,9 +54,25 @@ function readBack(dispatch: Dispatch, point: ResumePoint): void {
         { kind: 'perform', attempt: point.started.attempt, resend: false },
         point.earlierDoubt,
       );
+    case 'refused':
+      return readRefusal(dispatch, point);
     case 'orphan':
       return meetOrphan(dispatch, point.started, point.earlierDoubt);
   }
+}
+
+/** A recorded refusal at the frontier is put to today's ceilings again; inside history it is raised again. */
+function readRefusal(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'refused' }>): void {
+  const { pass, site } = dispatch;
+  const { body } = point.record;
+  if (body.kind !== 'BudgetRefused') throw new Error('not a refusal');
+  if (!pass.strict && pass.setup.history.atFrontier(point.record)) {
+    const entry = { kind: 'announce' as const, attempt: point.attempt, readmit: true };
+    return goLive(dispatch, entry, point.earlierDoubt);
+  }
+  replayOutcome(dispatch, point.record, () =>
+    dispatch.settle.reject(exhausted(body.limit, site.step)),
+  );
 }
 
 /** Page 01, 1.4: the recorded recovery decides (OR-1). */
@@ -200,7 +205,9 @@ async function runLive(
   let earlierDoubt = doubtBefore;
   for (;;) {
     const key = attemptKey(dispatch.site, entry.attempt, dispatch.declared);
-    if (entry.kind === 'announce') await announce(dispatch, writer, key, entry);
+    if (entry.kind === 'announce') {
+      if ((await announce(dispatch, writer, key, entry, settle)) === 'refused') return;
+    }
     if (entry.kind === 'probe') {
       const next = await askProbe(dispatch, writer, key, entry, settle);
       if (next === null) return;
@@ -299,76 +306,6 @@ function decideNext(
   }
 }
 
-async function announce(
-  dispatch: Dispatch,
-  writer: JournalWriter,
-  key: string,
-  entry: Extract<Entry, { kind: 'announce' }>,
-): Promise<void> {
-  const { pass, site, declared } = dispatch;
-  const { clock } = pass.setup.runtime;
-  const waitMs =
-    entry.attempt === 1
-      ? 0
-      : backoffMs({
-          policy: declared.retry,
-          turn: turnName(pass),
-          key,
-          attempt: entry.attempt,
-          ...(entry.adviceMs === undefined ? {} : { adviceMs: entry.adviceMs }),
-        });
-  const until = (clock.now() + waitMs) as EpochMs;
-  if (waitMs > 0) await sleepOrPark(pass, waitMs, until);
-  if (pass.draining) return parked(pass, waitMs > 0 ? until : null);
-  await writer.announce(
-    {
-      kind: 'EffectStarted',
-      site,
-      key,
-      effect: declared.kind,
-      attempt: entry.attempt,
-      backoffMs: waitMs,
-      mutates: declared.mutates,
-      recovery: declared.recovery,
-    },
-    { kind: 'text', text: declared.argsText },
-  );
-}
-
-async function sleepOrPark(pass: Pass, waitMs: number, until: EpochMs): Promise<void> {
-  const { clock, settings } = pass.setup.runtime;
-  const { deadlineAt, drain } = pass.setup;
-  if (deadlineAt !== null && until > deadlineAt - settings.reserveMs) return parked(pass, until);
-  const signals = drain === null ? [pass.abort.signal] : [pass.abort.signal, drain];
-  const slept = await clock.sleep(waitMs, AbortSignal.any(signals)).then(
-    () => true,
-    () => false,
-  );
-  if (!slept) return parked(pass, until);
-}
-
-/** Gives the call up for this pass: the next one goes on from the journal. */
-function parked(pass: Pass, wakeAt: EpochMs | null): Promise<never> {
-  pass.scheduler.abandon();
-  pass.park(wakeAt);
-  return never();
-}
-
-/** T4: an owner frozen past its lease does not act on its acknowledged announcement, and says so. */
-async function mayAct(dispatch: Dispatch, writer: JournalWriter, key: string): Promise<void> {
-  const { pass, declared, site } = dispatch;
-  if (pass.setup.runtime.clock.monotonicMs() < pass.leaseUntilMonotonicMs) return;
-  const facts = { disposition: 'did_not_happen' as const, permanent: false, code: 'lease_lapsed' };
-  const message = `${declared.kind} was announced, but the lease had lapsed before it was sent`;
-  writer.urgent(
-    { kind: 'EffectFailed', site, key, ...facts, spend: { tokens: 0, minorUnits: 0 } },
-    payloadOf({ message }),
-  );
-  await writer.settled();
-  pass.stop({ kind: 'ended', end: { kind: 'displaced' } });
-  return never();
-}
-
 function rejectUndecided(dispatch: Dispatch, key: string, code: string, why: string): void {
   dispatch.settle.reject(
     new EffectError(`${dispatch.declared.kind}: ${why}`, {
@@ -392,9 +329,4 @@ function messageIn(payload: unknown): string {
     return String(payload.message);
   }
   return 'the effect failed';
-}
-
-function turnName(pass: Pass): string {
-  const { tenant, thread, turn } = pass.setup.ref;
-  return `${tenant}\n${thread}\n${turn}`;
 }

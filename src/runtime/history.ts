@@ -100,6 +100,20 @@ export class History {
     return undefined;
   }
 
+  /** True when nothing of the step was recorded after a refusal: only there is it asked again (BU-9). */
+  atFrontier(record: HistoryRecord): boolean {
+    if (!('site' in record.body)) return true;
+    const { step } = record.body.site;
+    if (this.step(step).outcome === 'ok') return false;
+    return !this.records.some(
+      ({ body }) =>
+        body.seq > record.body.seq &&
+        'site' in body &&
+        body.site.step === step &&
+        body.kind === 'EffectStarted',
+    );
+  }
+
   /** True when the next note of this step is recorded already (decision 12). */
   takeNote(step: string): boolean {
     const left = this.#notes.get(step) ?? 0;

@@ -148,11 +148,14 @@ export class JournalWriter {
   }
 
   /** Adds an announcement; resolves when it is durable, never when the writer has ended [T5]. */
-  announce(facts: RecordFacts & { kind: 'EffectStarted' }, payload: RecordPayload): Promise<void> {
-    return new Promise((resolve) => {
-      this.#add(facts, payload, { pressing: true, acknowledged: resolve });
-      this.#schedule();
-    });
+  announce(
+    facts: RecordFacts & { kind: 'EffectStarted' },
+    payload: RecordPayload,
+  ): { readonly body: RecordBody; readonly durable: Promise<void> } {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const body = this.#add(facts, payload, { pressing: true, acknowledged: resolve });
+    this.#schedule();
+    return { body, durable: promise };
   }
 
   /** Waits until nothing is in flight; pending records that only ride stay pending. */

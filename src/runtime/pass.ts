@@ -10,6 +10,7 @@ import type { Sealer } from '../ports/vault.ts';
 import type { Budget } from '../protocol/budget.ts';
 import type { FoldedState, StateChange } from '../protocol/checkpoint.ts';
 import type { EpochMs } from '../protocol/ids.ts';
+import { Meter } from '../protocol/meter.ts';
 import type { RecordBody, Site } from '../protocol/record.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
@@ -62,6 +63,7 @@ export class Pass {
   readonly abort = new AbortController();
   readonly changes: StateChange[] = [];
   readonly stepNames = new Set<string>();
+  readonly meter = new Meter();
   readonly #firstWaiting: { site: Site; declared: DeclaredEffect }[] = [];
   readonly #done: Promise<PassEnd>;
   #finish: (end: PassEnd) => void = () => undefined;
@@ -79,6 +81,7 @@ export class Pass {
   constructor(setup: PassSetup) {
     this.setup = setup;
     this.#instant = setup.admittedAt;
+    for (const body of setup.history.bodies()) this.meter.add(body);
     this.#done = new Promise((resolve) => {
       this.#finish = resolve;
     });
@@ -138,6 +141,11 @@ export class Pass {
     this.scheduler.whenLive(start);
   }
 
+  /** Milliseconds between the admission and the last settled record. */
+  get elapsedMs(): number {
+    return this.#instant - this.setup.admittedAt;
+  }
+
   stepOpened(): void {
     this.#openSteps += 1;
   }
@@ -189,10 +197,10 @@ export class Pass {
     const left = this.setup.history.unread();
     if (left === undefined) return true;
     const asked = this.#firstWaiting[0];
-    if (left.body.kind !== 'EffectStarted') return true;
+    if (!('site' in left.body)) return true;
     this.diverged({
       site: left.body.site,
-      recorded: { kind: left.body.effect, key: left.body.key, attempt: left.body.attempt },
+      recorded: recordedAs(left.body),
       asked:
         asked === undefined
           ? null
@@ -246,6 +254,12 @@ export class Pass {
     });
     arm();
   }
+}
+
+/** What a record says was asked for. */
+function recordedAs(body: Extract<RecordBody, { site: Site }>): Divergence['recorded'] {
+  if (body.kind !== 'EffectStarted') return { kind: 'a refused effect', key: body.key, attempt: 0 };
+  return { kind: body.effect, key: body.key, attempt: body.attempt };
 }
 
 /** Text of a site for people: `step reserve, effect 2`. */

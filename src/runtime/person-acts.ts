@@ -13,7 +13,13 @@ import { conclude } from './conclude-aside.ts';
 import type { RecordPayload } from './journal-writer.ts';
 import { JournalWriter, payloadOf } from './journal-writer.ts';
 import type { Standing } from './resume-turn.ts';
-import { personWriter, readStanding, resumeTurn, standingStatus } from './resume-turn.ts';
+import {
+  currentBudget,
+  personWriter,
+  readStanding,
+  resumeTurn,
+  standingStatus,
+} from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
 import type { HostBounds } from './turn-request.ts';
 import type { TurnAnswer } from './turn-view.ts';
@@ -102,13 +108,24 @@ export async function resumeByPerson(
       },
     );
   }
-  if (change.budget !== null) {
+  if (change.budget !== null && (await raises(runtime, ref, standing, change.budget))) {
     await write(runtime, ref, 'wake', () => ({
       facts: { kind: 'RunResumed', actor },
       payload: payloadOf({ reason: change.reason, budget: change.budget }),
     }));
   }
   return resumeTurn(runtime, ref, host);
+}
+
+/** True when a budget changes what the turn goes on under: otherwise its journal need not grow (E87). */
+async function raises(
+  runtime: Runtime,
+  ref: TurnRef,
+  standing: Standing,
+  budget: Budget,
+): Promise<boolean> {
+  const current: Budget = (await currentBudget(runtime, ref, standing)) ?? {};
+  return Object.entries(budget).some(([name, figure]) => current[name as keyof Budget] !== figure);
 }
 
 /** Writes a quarantined turn off: nothing is executed, nothing is undone, the doubt stays on record. */

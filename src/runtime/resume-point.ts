@@ -40,6 +40,13 @@ export type ResumePoint =
       readonly started: RecordOf<'EffectStarted'>;
       readonly earlierDoubt: boolean;
     }
+  /** A ceiling refused the next attempt and nothing followed. */
+  | {
+      readonly kind: 'refused';
+      readonly record: HistoryRecord;
+      readonly attempt: number;
+      readonly earlierDoubt: boolean;
+    }
   | { readonly kind: 'diverged'; readonly divergence: Divergence };
 
 /** Reads a slice against what the code asks for now. */
@@ -47,9 +54,20 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
   let started: RecordOf<'EffectStarted'> | null = null;
   let last: HistoryRecord | null = null;
   let failedBefore = false;
+  let refused: HistoryRecord | null = null;
   const doubtful = new Set<string>();
   for (const record of slice.records) {
     const { body } = record;
+    if (body.kind === 'BudgetRefused') {
+      const divergence = compareRefused(slice.site, body, (started?.attempt ?? 0) + 1, declared);
+      if (divergence !== null) return { kind: 'diverged', divergence };
+      refused = record;
+      continue;
+    }
+    if (body.kind === 'BudgetReadmitted') {
+      refused = null;
+      continue;
+    }
     if (body.kind === 'EffectStarted') {
       const divergence = compare(slice.site, body, declared);
       if (divergence !== null) return { kind: 'diverged', divergence };
@@ -69,7 +87,11 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
       last = record;
     }
   }
-  if (started === null) throw new Error('a slice begins with an announcement');
+  if (refused !== null) {
+    const attempt = (started?.attempt ?? 0) + 1;
+    return { kind: 'refused', record: refused, attempt, earlierDoubt: doubtful.size > 0 };
+  }
+  if (started === null) throw new Error('a slice begins with an announcement or a refusal');
   const { key } = started;
   const earlierDoubt = [...doubtful].some((other) => other !== key);
   if (last === null) return { kind: 'orphan', started, earlierDoubt };
@@ -86,6 +108,23 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
 /** Key of one attempt of a dispatch. */
 export function attemptKey(site: Site, attempt: number, declared: DeclaredEffect): string {
   return effectKey({ ...site, attempt, kind: declared.kind, args: declared.argsText });
+}
+
+function compareRefused(
+  site: Site,
+  body: RecordOf<'BudgetRefused'>,
+  attempt: number,
+  declared: DeclaredEffect,
+): Divergence | null {
+  const key = attemptKey(site, attempt, declared);
+  if (key === body.key) return null;
+  return {
+    site,
+    recorded: { kind: 'a refused effect', key: body.key, attempt },
+    asked: { kind: declared.kind, key },
+    moved: 'args',
+    seq: body.seq,
+  };
 }
 
 function compare(

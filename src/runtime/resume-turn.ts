@@ -183,6 +183,18 @@ async function runResume(
   });
 }
 
+/** The budget a standing turn would go on under. */
+export async function currentBudget(
+  runtime: Runtime,
+  ref: TurnRef,
+  standing: Standing,
+): Promise<Budget | null> {
+  const admitted = standing.history.admission;
+  if (admitted === null) return null;
+  const opened = await openRecord(runtime.store, standing.sealer, ref, admitted.record);
+  return budgetOf(runtime, ref, standing, admissionFrom(opened).budget);
+}
+
 /** The admitted budget with the fields later resumes named (ruling 26). */
 export async function budgetOf(
   runtime: Runtime,

@@ -95,6 +95,8 @@ export interface TurnContext {
   readonly thread: ThreadId;
   readonly turn: TurnId;
   readonly subject: SubjectId | null;
+  /** Most steps that may run side by side under the budget; null for the platform's limit. */
+  readonly parallel: number | null;
   /** Checkpoint revision this turn saw when it was admitted (ruling 10). */
   readonly revision: number;
   readonly state: ThreadState;
@@ -110,6 +112,19 @@ export interface TurnContext {
   effect<T>(effect: Effect<T>): Promise<T>;
   /** Runs a named part; names are unique in a turn. Steps started together run together. */
   step<T>(name: string, options: StepOptions, body: (step: TurnContext) => Promise<T>): Promise<T>;
+}
+
+/** What `effect` and `step` throw when a ceiling of the turn's budget refuses them: a pause, not a failure. */
+export class BudgetExhaustedError extends Error {
+  override readonly name = 'BudgetExhaustedError';
+  readonly code = 'budget_exhausted';
+  readonly limit: string;
+  readonly step: string;
+  constructor(limit: string, step: string, message: string) {
+    super(message);
+    this.limit = limit;
+    this.step = step;
+  }
 }
 
 /** What `effect` throws: the recorded failure, the same on every pass. */

@@ -13,11 +13,12 @@ import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol
 import { parseStepName } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import { declareEffect } from './declared-effect.ts';
+import { exhausted } from './effect-announce.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
 import type { Effect, StepOptions, ThreadState, TurnContext } from './turn-context.ts';
-import { EffectError } from './turn-context.ts';
+import { BudgetExhaustedError, EffectError } from './turn-context.ts';
 
 export class TurnScope implements TurnContext {
   readonly #pass: Pass;
@@ -50,6 +51,10 @@ export class TurnScope implements TurnContext {
 
   get revision(): number {
     return this.#pass.setup.revision;
+  }
+
+  get parallel(): number | null {
+    return this.#pass.setup.budget?.parallel ?? null;
   }
 
   now(): EpochMs {
@@ -128,6 +133,7 @@ export class TurnScope implements TurnContext {
         },
       );
     }
+    this.#admitStep(step);
     pass.stepNames.add(step);
     const { history, writer } = pass.setup;
     const recorded = history.step(step);
@@ -141,7 +147,8 @@ export class TurnScope implements TurnContext {
       }
       return value;
     } catch (error) {
-      const stopped = error instanceof EffectError && error.undecided;
+      const stopped =
+        error instanceof BudgetExhaustedError || (error instanceof EffectError && error.undecided);
       if (!stopped && recorded.outcome === null) {
         writer?.ride({ kind: 'StepFinished', step, outcome: 'failed' }, noPayload);
       }
@@ -149,6 +156,35 @@ export class TurnScope implements TurnContext {
     } finally {
       pass.stepClosed();
     }
+  }
+
+  /** A step's own ceilings; its refusal stands at ordinal -1 and is asked again at the frontier (BU-8). */
+  #admitStep(step: string): void {
+    const pass = this.#pass;
+    const { history, writer, budget } = pass.setup;
+    const site = { step, phase: 'forward' as const, ordinal: -1 };
+    const recorded = history.take(site)?.records.at(-1)?.body;
+    const refused = recorded?.kind === 'BudgetRefused' ? recorded : null;
+    if (history.step(step).started && refused === null) return;
+    if (writer === null) {
+      if (refused !== null) throw exhausted(refused.limit, step);
+      return;
+    }
+    const refusal = pass.meter.step(budget, pass.stepNames.size, pass.elapsedMs);
+    if (refusal === null) {
+      if (refused !== null) {
+        writer.ride({ kind: 'BudgetReadmitted', site, key: '', limit: refused.limit }, noPayload);
+      }
+      return;
+    }
+    if (refused === null) {
+      const { limit, ceiling, consumed } = refusal;
+      writer.ride(
+        { kind: 'BudgetRefused', site, key: '', limit },
+        payloadOf({ ceiling, consumed }),
+      );
+    }
+    throw exhausted(refusal.limit, step);
   }
 
   #allRead(step: string): void {

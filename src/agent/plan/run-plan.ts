@@ -7,7 +7,7 @@ import { encode } from '../../protocol/canonical.ts';
 import { AgentError } from '../../protocol/errors.ts';
 import { limits } from '../../protocol/limits.ts';
 import type { Effect, EffectCall, ProbeAnswer, TurnContext } from '../../runtime/turn-context.ts';
-import { EffectError, EffectFailure } from '../../runtime/turn-context.ts';
+import { BudgetExhaustedError, EffectError, EffectFailure } from '../../runtime/turn-context.ts';
 import type { Condition, Operation, Plan, PlanEffect, PlanStep } from './plan-language.ts';
 import type { Roots } from './references.ts';
 import { resolve } from './references.ts';
@@ -36,7 +36,10 @@ export async function runPlan(
   let left = plan.steps;
   while (left.length > 0) {
     const ready = left.filter((step) => step.needs.every((need) => finished.has(need)));
-    const wave = ready.slice(0, limits.planParallel);
+    const wave = ready.slice(
+      0,
+      Math.min(context.parallel ?? limits.planParallel, limits.planParallel),
+    );
     await runWave(context, plan, wave, finished, http);
     left = left.filter((step) => !finished.has(step.id));
   }
@@ -62,7 +65,10 @@ async function runWave(
     if (ending.status === 'rejected') stops.push(ending.reason);
     else if (step !== undefined) finished.set(step.id, ending.value);
   }
-  const worst = stops.find((stop) => stop instanceof EffectError && stop.undecided) ?? stops[0];
+  const worst =
+    stops.find((stop) => stop instanceof EffectError && stop.undecided) ??
+    stops.find((stop) => !(stop instanceof BudgetExhaustedError)) ??
+    stops[0];
   if (worst !== undefined) throw worst;
 }
 

@@ -1,0 +1,130 @@
+// What stands between a decision to try and the call: backoff, budget, the durable announcement, the lease.
+//   T4   nothing acts past the lease's end on a monotonic clock (page 09, B9).
+//   T5   the announcement is durable before the call.
+//   T11  the budget is asked per attempt, right before it; a refusal is recorded once.
+import { backoffMs } from '../protocol/backoff.ts';
+import type { EpochMs } from '../protocol/ids.ts';
+import type { Dispatch, Entry } from './dispatch.ts';
+import type { JournalWriter } from './journal-writer.ts';
+import { noPayload, payloadOf } from './journal-writer.ts';
+import { never } from './never.ts';
+import type { Pass } from './pass.ts';
+import { BudgetExhaustedError } from './turn-context.ts';
+
+/** Waits out the backoff, asks the budget, announces and waits until that is durable [T5]. */
+export async function announce(
+  dispatch: Dispatch,
+  writer: JournalWriter,
+  key: string,
+  entry: Extract<Entry, { kind: 'announce' }>,
+  settle: (deliver: () => void) => void,
+): Promise<'announced' | 'refused'> {
+  const { pass, site, declared } = dispatch;
+  const { clock } = pass.setup.runtime;
+  const waitMs =
+    entry.attempt === 1
+      ? 0
+      : backoffMs({
+          policy: declared.retry,
+          turn: turnName(pass),
+          key,
+          attempt: entry.attempt,
+          ...(entry.adviceMs === undefined ? {} : { adviceMs: entry.adviceMs }),
+        });
+  const until = (clock.now() + waitMs) as EpochMs;
+  if (waitMs > 0) await sleepOrPark(pass, waitMs, until);
+  if (pass.draining) return parked(pass, waitMs > 0 ? until : null);
+  const bytes = Buffer.byteLength(declared.argsText);
+  if (!admitted(dispatch, writer, key, entry.readmit === true, bytes, settle)) return 'refused';
+  const { body, durable } = writer.announce(
+    {
+      kind: 'EffectStarted',
+      site,
+      key,
+      effect: declared.kind,
+      attempt: entry.attempt,
+      backoffMs: waitMs,
+      mutates: declared.mutates,
+      recovery: declared.recovery,
+      ...(declared.declaredCost ? { cost: declared.cost } : {}),
+    },
+    { kind: 'text', text: declared.argsText },
+  );
+  pass.meter.add(body, bytes);
+  await durable;
+  return 'announced';
+}
+
+/** The budget's verdict right before an announcement; a refusal is recorded once and takes its place (GA-2). */
+function admitted(
+  dispatch: Dispatch,
+  writer: JournalWriter,
+  key: string,
+  readmit: boolean,
+  bytes: number,
+  settle: (deliver: () => void) => void,
+): boolean {
+  const { pass, declared, site } = dispatch;
+  const refusal = pass.meter.attempt(pass.setup.budget, declared.cost, bytes);
+  if (refusal === null) {
+    if (readmit) writer.ride({ kind: 'BudgetReadmitted', site, key, limit: 'raised' }, noPayload);
+    return true;
+  }
+  settle(() => {
+    if (!readmit) {
+      const { limit, ceiling, consumed } = refusal;
+      const facts = { kind: 'BudgetRefused' as const, site, key, limit };
+      pass.heard(writer.ride(facts, payloadOf({ ceiling, consumed })));
+    }
+    dispatch.settle.reject(exhausted(refusal.limit, site.step));
+  });
+  return false;
+}
+
+/** The pause a refused effect or step is stopped with. */
+export function exhausted(limit: string, step: string): BudgetExhaustedError {
+  return new BudgetExhaustedError(limit, step, `the turn's budget is exhausted: ${limit}`);
+}
+
+async function sleepOrPark(pass: Pass, waitMs: number, until: EpochMs): Promise<void> {
+  const { clock, settings } = pass.setup.runtime;
+  const { deadlineAt, drain } = pass.setup;
+  if (deadlineAt !== null && until > deadlineAt - settings.reserveMs) return parked(pass, until);
+  const signals = drain === null ? [pass.abort.signal] : [pass.abort.signal, drain];
+  const slept = await clock.sleep(waitMs, AbortSignal.any(signals)).then(
+    () => true,
+    () => false,
+  );
+  if (!slept) return parked(pass, until);
+}
+
+/** Gives the call up for this pass: the next one goes on from the journal. */
+function parked(pass: Pass, wakeAt: EpochMs | null): Promise<never> {
+  pass.scheduler.abandon();
+  pass.park(wakeAt);
+  return never();
+}
+
+/** T4: an owner frozen past its lease does not act on its acknowledged announcement, and says so. */
+export async function mayAct(
+  dispatch: Dispatch,
+  writer: JournalWriter,
+  key: string,
+): Promise<void> {
+  const { pass, declared, site } = dispatch;
+  if (pass.setup.runtime.clock.monotonicMs() < pass.leaseUntilMonotonicMs) return;
+  const facts = { disposition: 'did_not_happen' as const, permanent: false, code: 'lease_lapsed' };
+  const message = `${declared.kind} was announced, but the lease had lapsed before it was sent`;
+  writer.urgent(
+    { kind: 'EffectFailed', site, key, ...facts, spend: { tokens: 0, minorUnits: 0 } },
+    payloadOf({ message }),
+  );
+  await writer.settled();
+  pass.stop({ kind: 'ended', end: { kind: 'displaced' } });
+  return never();
+}
+
+function turnName(pass: Pass): string {
+  const { tenant, thread, turn } = pass.setup.ref;
+  return `${tenant}\n${thread}\n${turn}`;
+}
