@@ -1,3 +1,11 @@
+// One effect, from its recorded slice or from scratch to the outcome its code hears.
+//
+// Owns: announce, act, record; attempts, probes and what each outcome means. Does not own: the order
+// outcomes are heard in (scheduler.ts) or how writes are batched (journal-writer.ts).
+//   T4   nothing acts past the lease's end on a monotonic clock (page 09, B9).
+//   T5   the announcement is durable before the call, the outcome is recorded after it.
+//   T6   an announcement without outcome follows its recorded recovery; ruling 1 keeps earlier doubt.
+//   T7   what is recorded is read back and never performed again.
 import { decode } from '../protocol/canonical.ts';
 import { decideFailure, decideOrphan, decideProbe } from '../protocol/effect-decision.ts';
 import { idempotencyKey } from '../protocol/keys.ts';
