@@ -1,5 +1,8 @@
 // What an operator does with a turn that stands: answer a doubt, reopen, abandon, resume.
 import { parseBudget } from '../protocol/budget.ts';
+import { toIso } from '../protocol/ids.ts';
+import { readAttention } from '../runtime/attention.ts';
+import { cancelTurn } from '../runtime/cancel-turn.ts';
 import { abandonTurn, assertFact, reopenTurn, resumeByPerson } from '../runtime/person-acts.ts';
 import { readTurn } from '../runtime/read-turn.ts';
 import type { ApiResponse } from './api-request.ts';
@@ -55,4 +58,21 @@ export async function resume(call: Call): Promise<ApiResponse> {
     call.host.bounds(),
   );
   return answered(await work);
+}
+
+/** POST cancel: 202 with whether this call recorded the stop. */
+export async function cancel(call: Call): Promise<ApiResponse> {
+  const { reason } = parseBody(call.request, reasonSchema);
+  const { runtime } = call.host;
+  return json(202, await cancelTurn(runtime, refOf(call), reason, call.identity.actor));
+}
+
+/** GET attention: what needs a person, with remedies, and what was not looked at. */
+export async function attention(call: Call): Promise<ApiResponse> {
+  const list = await readAttention(call.host.runtime, call.identity.tenant);
+  const items = list.items.map((item) => ({
+    ...item,
+    subjects: item.subjects.map((subject) => ({ ...subject, since: toIso(subject.since) })),
+  }));
+  return json(200, { items, notChecked: list.notChecked });
 }

@@ -2,12 +2,14 @@
 import type * as v from 'valibot';
 import type { Role } from './api-request.ts';
 import type { Handler } from './handler.ts';
-import { abandon, answerDoubt, reopen, resume } from './operator-routes.ts';
+import { abandon, answerDoubt, attention, cancel, reopen, resume } from './operator-routes.ts';
 import {
   assertSchema,
+  attentionSchema,
   journalQuerySchema,
   journalSchema,
   reasonSchema,
+  recordedSchema,
   resumeSchema,
   startTurnSchema,
   threadSchema,
@@ -93,6 +95,23 @@ export const routes: readonly Route[] = [
   },
   {
     method: 'POST',
+    path: `${turn}/cancel`,
+    summary: 'Stop a turn',
+    roles: operators,
+    body: reasonSchema,
+    answer: recordedSchema,
+    handle: cancel,
+  },
+  {
+    method: 'GET',
+    path: '/v1/attention',
+    summary: 'What needs a person',
+    roles: operators,
+    answer: attentionSchema,
+    handle: attention,
+  },
+  {
+    method: 'POST',
     path: `${turn}/undecided/{effectKey}`,
     summary: 'Answer a doubt',
     roles: operators,
@@ -134,7 +153,6 @@ export const routes: readonly Route[] = [
 
 /** Routes of page 05 whose machinery is not in this build; they answer 501 after the role check. */
 export const routesNotYet: readonly Omit<Route, 'handle' | 'summary'>[] = [
-  { method: 'POST', path: `${turn}/cancel`, roles: operators },
   { method: 'GET', path: '/v1/receipts', roles: operators },
   { method: 'POST', path: '/v1/receipts/{receiptId}', roles: operators },
   { method: 'GET', path: '/v1/approvals', roles: ['approver', 'operator', 'admin'] },
@@ -146,6 +164,5 @@ export const routesNotYet: readonly Omit<Route, 'handle' | 'summary'>[] = [
   { method: 'POST', path: '/v1/subjects/{subject}/erase', roles: ['admin'] },
   { method: 'POST', path: '/v1/subjects/{subject}/readmit', roles: ['admin'] },
   { method: 'GET', path: '/v1/subjects/{subject}/erasure', roles: ['admin'] },
-  { method: 'GET', path: '/v1/attention', roles: operators },
   { method: 'GET', path: '/v1/cases/{caseId}', roles: anyone },
 ];

@@ -135,6 +135,21 @@ export const resumeSchema = v.strictObject({
   budget: v.optional(budgetSchema),
 });
 
+export const recordedSchema = v.object({ recorded: v.boolean() });
+
+export const attentionSchema = v.object({
+  items: v.array(
+    v.object({
+      condition: v.string(),
+      count: v.number(),
+      atLeast: v.boolean(),
+      subjects: v.array(v.object({ threadId: v.string(), turnId: v.string(), since: instant })),
+      remedy: v.string(),
+    }),
+  ),
+  notChecked: v.array(v.string()),
+});
+
 export const journalQuerySchema = v.strictObject({
   after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/, 'a whole number'))),
   limit: v.optional(

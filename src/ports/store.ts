@@ -207,6 +207,40 @@ export interface TakeoverWrite {
   readonly now: EpochMs;
 }
 
+/** Why a turn needs a person. */
+export type AttentionCondition = 'quarantined' | 'exhausted' | 'failed_with_landed_work';
+
+/** One line of a tenant's attention list. */
+export interface AttentionRow {
+  readonly ref: TurnRef;
+  readonly condition: AttentionCondition;
+  readonly since: EpochMs;
+}
+
+/** A recorded stop request; the first asker's (CA-1). */
+export interface StopRequest {
+  readonly actor: string;
+  /** Sealed reason. */
+  readonly reason: SealedPayload;
+  readonly scope: string;
+  readonly at: EpochMs;
+}
+
+export interface StopWrite {
+  readonly ref: TurnRef;
+  readonly seen: Head;
+  readonly request: StopRequest;
+  readonly now: EpochMs;
+}
+
+export type Stopped =
+  | { readonly kind: 'done' }
+  /** Somebody asked before; `request` is theirs. */
+  | { readonly kind: 'asked'; readonly request: StopRequest }
+  /** The head moved while it was asked: look again. */
+  | { readonly kind: 'moved' }
+  | Unknown;
+
 /** A person's word on a turn nobody drives: one position, beside whatever else the thread does (B27). */
 export interface AnnotateWrite {
   readonly ref: TurnRef;
@@ -242,6 +276,9 @@ export interface ConcludeWrite {
     readonly schema: number;
   } | null;
   readonly blocks: boolean;
+  /** Puts the turn on its tenant's attention list, or takes it off when `listed` said it may stand there. */
+  readonly attention: AttentionCondition | null;
+  readonly listed: boolean;
   readonly entries: readonly OutboxEntry[];
   readonly sequence: number;
   /** Subject key rows that must still be live with this generation and lifecycle (ruling 11). */
@@ -331,6 +368,12 @@ export interface TurnStore {
   /** The commit, or the conclusion of a turn that changes nothing [T1]. */
   conclude(write: ConcludeWrite): Promise<Concluded>;
   park(write: ParkWrite): Promise<Appended>;
+  /** Records a stop request beside the journal and counts it in the head (page 09, rule 5) [T8]. */
+  stop(write: StopWrite): Promise<Stopped>;
+  /** The standing stop request of a turn; null when nobody asked. */
+  stopOf(ref: TurnRef): Promise<StopRequest | null>;
+  /** The tenant's attention list, oldest first. */
+  attention(tenant: TenantId): Promise<readonly AttentionRow[]>;
   /** Adds a person's records to a turn that is not open [T4]. */
   annotate(write: AnnotateWrite): Promise<Appended>;
 

@@ -87,6 +87,8 @@ export async function conclude(
     },
     checkpoint: null,
     blocks: false,
+    attention: null,
+    listed: true,
     entries: [],
     sequence: revision,
     keys: [],

@@ -3,11 +3,20 @@
 //   T2   the conclusion is the last record; a lost acknowledgement is settled by its position's token.
 //   Decision 6, 24  no success over an open doubt; a failed turn concludes and changes no checkpoint.
 
-import type { Checkpoint, Concluded, Head, Hold, OutboxEntry } from '../ports/store.ts';
+import type {
+  AttentionCondition,
+  Checkpoint,
+  Concluded,
+  ConcludeWrite,
+  Head,
+  Hold,
+  OutboxEntry,
+  StopRequest,
+} from '../ports/store.ts';
 import { tallyOf } from '../protocol/budget.ts';
 import { decode, encode } from '../protocol/canonical.ts';
 import { base64url, hashParts } from '../protocol/digest.ts';
-import { doubtsOf } from '../protocol/doubt.ts';
+import { doubtsOf, hasLandedWork } from '../protocol/doubt.ts';
 import { AgentError, describeError, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import type { RecordBody } from '../protocol/record.ts';
@@ -17,7 +26,7 @@ import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Keyring } from './keyring.ts';
 import type { Pass, PassEnd } from './pass.ts';
 import { describeSite } from './pass.ts';
-import { sealContext, sealText } from './payloads.ts';
+import { openPayload, sealContext, sealText } from './payloads.ts';
 import type { Divergence } from './resume-point.ts';
 import { nextCheckpoint } from './thread-state.ts';
 import { BudgetExhaustedError, EffectError } from './turn-context.ts';
@@ -28,6 +37,8 @@ export interface Verdict {
   readonly status: Conclusion;
   readonly result?: unknown;
   readonly error?: TurnError;
+  /** The stop request that led here. */
+  readonly stop?: StopRequest;
 }
 
 /** Judges the end of a pass against its journal (severity CC-2, decision 6). */
@@ -37,14 +48,20 @@ export function verdictOf(
 ): Verdict {
   if (end.kind === 'diverged')
     return { status: 'quarantined', error: divergenceError(end.divergence) };
-  const doubts = doubtsOf(bodies);
+  const records = [...bodies];
+  const stop = end.kind === 'cancelled' ? { stop: end.request } : {};
+  const doubts = doubtsOf(records);
   const [doubt] = doubts;
   if (doubt !== undefined) {
     const why = `the outcome of ${doubt.effect} (${describeSite(doubt.site)}) is unknown`;
     return {
       status: 'quarantined',
       error: errorAt('effect_undecided', why, doubt.site.step, doubt.key),
+      ...stop,
     };
+  }
+  if (end.kind === 'cancelled') {
+    return { status: 'cancelled', stop: end.request, ...landedError(records) };
   }
   if (end.kind === 'timeout') {
     return {
@@ -60,6 +77,13 @@ export function verdictOf(
     return { status: undecided ? 'quarantined' : 'failed', error: errorOf(end.error) };
   }
   return resultVerdict(end.value);
+}
+
+/** This build undoes nothing: a cancelled turn whose work landed says so. */
+function landedError(bodies: readonly RecordBody[]): { error?: TurnError } {
+  if (!hasLandedWork(bodies)) return {};
+  const message = 'the turn was stopped; work that had landed was not undone';
+  return { error: { code: 'cancelled_with_landed_work', message } };
 }
 
 function resultVerdict(value: unknown): Verdict {
@@ -127,8 +151,37 @@ export type ConclusionOutcome =
   | { readonly kind: 'concluded'; readonly turn: TurnView }
   | { readonly kind: 'displaced' };
 
-/** Writes the conclusion. Throws `store_unavailable`; nothing is then known to be concluded. */
+/**
+ * Writes the conclusion. Throws `store_unavailable`; nothing is then known to be concluded.
+ * A stop recorded since the last look is honoured: what was about to be written is taken back (rule 5).
+ */
 export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
+  const { pass, writer } = of;
+  const { runtime, ref, history } = pass.setup;
+  let { verdict } = of;
+  let cancelsSeen = writer.writer.cancelsSeen;
+  for (;;) {
+    const mark = writer.mark();
+    const prepared = await prepare({ ...of, verdict }, cancelsSeen);
+    if (prepared === null) return endOf(writer);
+    const outcome = await runtime.store.conclude(prepared.write);
+    const moved = cancelMoved(outcome, writer, cancelsSeen);
+    if (moved === null) return settle(outcome, prepared.turn);
+    cancelsSeen = moved;
+    writer.rewind(mark);
+    const request = await runtime.store.stopOf(ref);
+    if (request === null || verdict.status === 'quarantined') continue;
+    verdict = verdictOf({ kind: 'cancelled', request }, [...history.bodies(), ...writer.added]);
+  }
+}
+
+interface Prepared {
+  readonly write: ConcludeWrite;
+  readonly turn: TurnView;
+}
+
+/** Everything a conclusion writes, its parts and snapshot already stored; null when the writer has ended. */
+async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | null> {
   const { pass, writer, verdict, keyring } = of;
   const { runtime, ref, sealer, agent, scope, history } = pass.setup;
   const succeeded = verdict.status === 'succeeded';
@@ -143,6 +196,7 @@ export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
         schema: agent.schema,
       })
     : null;
+  await rideStop(of);
   const code = verdict.error === undefined ? {} : { code: verdict.error.code };
   const chainHead = writer.head.hash;
   writer.ride(
@@ -150,7 +204,7 @@ export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
     verdict.error === undefined ? noPayload : payloadOf(verdict.error),
   );
   const batch = await writer.lastBatch();
-  if (writer.end !== null) return endOf(writer);
+  if (writer.end !== null) return null;
   const bodies = [...history.bodies(), ...writer.added];
   const now = runtime.clock.now();
   const revision = following?.next.revision ?? of.seen?.revision ?? 0;
@@ -164,45 +218,63 @@ export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
   if (following?.snapshot != null) {
     await runtime.store.putSnapshot(ref, following.snapshot.revision, following.snapshot.segments);
   }
-  let cancelsSeen = writer.writer.cancelsSeen;
-  for (;;) {
-    const outcome = await runtime.store.conclude({
-      ref,
+  const write: ConcludeWrite = {
+    ref,
+    agent: agent.name,
+    hold: of.hold,
+    writer: { ...writer.writer, cancelsSeen },
+    batch,
+    announced: writer.announced,
+    end: {
+      status: verdict.status,
       agent: agent.name,
-      hold: of.hold,
-      writer: { ...writer.writer, cancelsSeen },
-      batch,
-      announced: writer.announced,
-      end: {
-        status: verdict.status,
-        agent: agent.name,
-        positions: batch.index + 1,
-        head: writer.head,
-        payloadDigest: of.payloadDigest,
-        revision,
-        scope,
-        view: view.payload,
-        cancelsSeen,
-        createdAt: of.createdAt,
-        updatedAt: now,
-      },
-      checkpoint:
-        following === null
-          ? null
-          : { next: following.next, authority: agent.authority, schema: agent.schema },
-      blocks: verdict.status === 'quarantined' && agent.onQuarantine === 'block',
-      entries: succeeded ? [committedEntry(of, revision, now)] : [],
-      sequence: revision,
-      keys: scope.startsWith('s') ? rowsOf(keyring, scope) : [],
-      now,
-    });
-    const moved = cancelMoved(outcome, writer, cancelsSeen);
-    if (moved !== null) {
-      cancelsSeen = moved;
-      continue;
-    }
-    return settle(outcome, turn);
-  }
+      positions: batch.index + 1,
+      head: writer.head,
+      payloadDigest: of.payloadDigest,
+      revision,
+      scope,
+      view: view.payload,
+      cancelsSeen,
+      createdAt: of.createdAt,
+      updatedAt: now,
+    },
+    checkpoint:
+      following === null
+        ? null
+        : { next: following.next, authority: agent.authority, schema: agent.schema },
+    blocks: verdict.status === 'quarantined' && agent.onQuarantine === 'block',
+    attention: attentionOf(verdict.status, bodies),
+    listed: history.lastConclusion !== null,
+    entries: succeeded ? [committedEntry(of, revision, now)] : [],
+    sequence: revision,
+    keys: scope.startsWith('s') ? rowsOf(keyring, scope) : [],
+    now,
+  };
+  return { write, turn };
+}
+
+/** CA-2: the owner's record of a stop, once, before the conclusion it leads to. */
+async function rideStop(of: Conclusive): Promise<void> {
+  const { pass, writer, verdict } = of;
+  const { runtime, ref, history } = pass.setup;
+  if (verdict.stop === undefined) return;
+  for (const body of history.bodies()) if (body.kind === 'RunCancelled') return;
+  const { actor, reason, scope } = verdict.stop;
+  const sealer = await of.keyring.reader(scope);
+  const opened =
+    sealer === null
+      ? null
+      : await openPayload(runtime.store, sealer, sealContext(ref, 'stop', 0), reason);
+  writer.ride({ kind: 'RunCancelled', actor }, payloadOf({ reason: opened }));
+}
+
+/** Why a conclusion needs a person, or null (AT-1: the next conclusion takes it off again). */
+export function attentionOf(
+  status: Conclusion,
+  bodies: readonly RecordBody[],
+): AttentionCondition | null {
+  if (status === 'quarantined' || status === 'exhausted') return status;
+  return status === 'failed' && hasLandedWork(bodies) ? 'failed_with_landed_work' : null;
 }
 
 function rowsOf(keyring: Keyring, scope: string) {

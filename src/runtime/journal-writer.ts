@@ -19,7 +19,7 @@ import type {
 import type { Sealer } from '../ports/vault.ts';
 import { encode } from '../protocol/canonical.ts';
 import { recordHash } from '../protocol/chain.ts';
-import { TurnstoneError } from '../protocol/errors.ts';
+import { assertInvariant, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import type { PayloadPlace, RecordBody, RecordFacts, StoredRecord } from '../protocol/record.ts';
@@ -31,6 +31,15 @@ export type RecordPayload =
   | { readonly kind: 'none' }
   | { readonly kind: 'text'; readonly text: string }
   | { readonly kind: 'lost'; readonly digest: string; readonly bytes: number };
+
+/** A place in a writer to come back to. */
+export interface WriterMark {
+  readonly pending: readonly Pending[];
+  readonly seq: number;
+  readonly hash: string;
+  readonly written: number;
+  readonly index: number;
+}
 
 export const noPayload: RecordPayload = { kind: 'none' };
 
@@ -164,6 +173,30 @@ export class JournalWriter {
       if (this.#scheduled) await new Promise(setImmediate);
       if (this.#flushing !== null) await this.#flushing;
     }
+  }
+
+  /** Where the writer stands: what is added after it can be taken back while nothing was written. */
+  mark(): WriterMark {
+    return {
+      pending: [...this.#pending],
+      seq: this.#seq,
+      hash: this.#hash,
+      written: this.#written.length,
+      index: this.#index,
+    };
+  }
+
+  /** Takes back what was added since a mark. Throws InvariantError when part of it was written already. */
+  rewind(mark: WriterMark): void {
+    assertInvariant(
+      mark.index === this.#index && this.#flushing === null,
+      'T1',
+      'nothing was written since the mark',
+    );
+    this.#pending = [...mark.pending];
+    this.#seq = mark.seq;
+    this.#hash = mark.hash;
+    this.#written.length = mark.written;
   }
 
   /** Takes the pending records for the transaction that ends the pass; its parts are put first. */

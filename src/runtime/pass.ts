@@ -5,11 +5,12 @@
 //   T5/T6/T7  every outcome reaches the code through the scheduler, in an order the journal repeats.
 //   Decision 6  a swallowed doubt still quarantines: the verdict reads the journal, not the code's word.
 
-import type { TurnRef } from '../ports/store.ts';
+import type { StopRequest, TurnRef } from '../ports/store.ts';
 import type { Sealer } from '../ports/vault.ts';
 import type { Budget } from '../protocol/budget.ts';
 import type { FoldedState, StateChange } from '../protocol/checkpoint.ts';
 import type { EpochMs } from '../protocol/ids.ts';
+import { limits } from '../protocol/limits.ts';
 import { Meter } from '../protocol/meter.ts';
 import type { RecordBody, Site } from '../protocol/record.ts';
 import type { AgentDefinition } from './agent-definition.ts';
@@ -52,6 +53,8 @@ export type PassEnd =
   /** The pass stopped before an announcement; `wakeAt` is null for "as soon as possible". */
   | { readonly kind: 'parked'; readonly wakeAt: EpochMs | null }
   | { readonly kind: 'timeout' }
+  /** A stop request was seen at a boundary; what was in flight has finished. */
+  | { readonly kind: 'cancelled'; readonly request: StopRequest }
   /** A strict pass met an announcement without an outcome. */
   | { readonly kind: 'undecidable'; readonly site: Site }
   | { readonly kind: 'broken'; readonly error: unknown }
@@ -73,6 +76,8 @@ export class Pass {
   #parked = 0;
   #wakeAt: EpochMs | null = null;
   #draining = false;
+  #stopRequest: StopRequest | null = null;
+  #lookedAt = 0;
   #instant: EpochMs;
   #cancelTimers: (() => void)[] = [];
   #restartTimeout: () => void = () => undefined;
@@ -81,6 +86,7 @@ export class Pass {
   constructor(setup: PassSetup) {
     this.setup = setup;
     this.#instant = setup.admittedAt;
+    this.#lookedAt = setup.runtime.clock.monotonicMs();
     for (const body of setup.history.bodies()) this.meter.add(body);
     this.#done = new Promise((resolve) => {
       this.#finish = resolve;
@@ -113,6 +119,7 @@ export class Pass {
   /** Runs the code until it ends, is stopped, or may not go on. */
   async run(): Promise<PassEnd> {
     this.#watch();
+    if (this.#stopRequest !== null) this.scheduler.kick();
     const root = new TurnScope(this, '');
     void this.#runMain(root);
     const end = await this.#done;
@@ -167,6 +174,26 @@ export class Pass {
     this.scheduler.kick();
   }
 
+  /** Honours a stop request: nothing new starts, what is in flight finishes (CA-2). */
+  cancel(request: StopRequest): void {
+    this.#stopRequest = request;
+    this.drain();
+  }
+
+  /** A step boundary: looks for a stop request when the last look is `limits.stopLookMs` old (B3). */
+  async boundary(): Promise<void> {
+    const { runtime, ref, writer } = this.setup;
+    if (writer?.held !== true || this.#stopRequest !== null) return;
+    const now = runtime.clock.monotonicMs();
+    if (now - this.#lookedAt < limits.stopLookMs) return;
+    this.#lookedAt = now;
+    const finish = this.scheduler.begin();
+    const request = await runtime.store.stopOf(ref);
+    finish(() => {
+      if (request !== null) this.cancel(request);
+    });
+  }
+
   /** Stops new announcements; what is in flight finishes. */
   drain(): void {
     this.#draining = true;
@@ -213,6 +240,8 @@ export class Pass {
 
   #idle(): void {
     if (this.setup.writer?.busy === true) return;
+    if (this.#stopRequest !== null)
+      return this.stop({ kind: 'cancelled', request: this.#stopRequest });
     if (this.#main !== null && (this.#openSteps === 0 || this.#parked === 0)) {
       if (!this.#frontier()) return;
       return this.stop(this.#main);

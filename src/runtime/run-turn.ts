@@ -288,6 +288,7 @@ export function refusal(
 export async function drive(opened: Opened): Promise<PassOutcome> {
   const { pass, lease, writer, runtime } = opened;
   try {
+    await lookForStop(opened);
     const end = opened.refused === null ? await pass.run() : null;
     if (end !== null && (end.kind === 'ended' || end.kind === 'broken')) return brokenOff(end);
     if (end?.kind === 'parked') return await park(opened, end.wakeAt);
@@ -299,6 +300,13 @@ export async function drive(opened: Opened): Promise<PassOutcome> {
     lease.stop();
     runtime.telemetry.emit('pass.ended', { turnId: opened.ref.turn, records: writer.head.seq });
   }
+}
+
+/** A pass over a thread that ever saw a stop looks for its own before it runs (rule 5). */
+async function lookForStop({ runtime, ref, begun, pass }: Opened): Promise<void> {
+  if ((begun.head?.cancels ?? 0) === 0) return;
+  const request = await runtime.store.stopOf(ref);
+  if (request !== null) pass.cancel(request);
 }
 
 function brokenOff(end: Extract<PassEnd, { kind: 'ended' | 'broken' }>): PassOutcome {

@@ -140,6 +140,7 @@ export class TurnScope implements TurnContext {
     if (!recorded.started) writer?.ride({ kind: 'StepStarted', step }, noPayload);
     pass.stepOpened();
     try {
+      await pass.boundary();
       const value = await body(new TurnScope(pass, step));
       this.#allRead(step);
       if (recorded.outcome !== 'ok') {

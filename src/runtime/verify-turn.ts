@@ -137,6 +137,7 @@ function judge(end: PassEnd, history: History): StrictVerdict {
             retry: 'now',
             cause: end.error,
           });
+    case 'cancelled':
     case 'parked':
     case 'ended':
       return cannot('stopped');

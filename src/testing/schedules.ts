@@ -262,6 +262,8 @@ function conclusion(pass: PassOf, index: number, hold: ConcludeWrite['hold']): C
     },
     checkpoint: { next: { revision, schema: 1, base: null, tail: [] }, authority: 'a', schema: 1 },
     blocks: false,
+    attention: null,
+    listed: false,
     entries: [],
     sequence: revision,
     keys: [],

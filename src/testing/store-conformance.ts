@@ -96,6 +96,8 @@ function conclusion(
       schema: 1,
     },
     blocks: false,
+    attention: null,
+    listed: false,
     entries: [{ id: 'entry-1', queue: 'events', body: '{}' }],
     sequence: 1,
     keys: [],

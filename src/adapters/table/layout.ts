@@ -16,6 +16,9 @@
 // | END  | DATA  | TH / TU:z              | s status, ag, n positions, q h chain head, pd digest, rev, sc     |
 // |      |       |                        | scope, v view, cn, ca created, ua updated                         |
 // | PART | DATA  | H(digest).<i> / p      | b bytes, n count                                                  |
+// | STOP | DATA  | TH / TU:x              | by actor, r reason, sc scope, at                                  |
+// | LIST | WORK  | q<tenant>.<shard> /    | tn th tu names, c condition, at                                   |
+// |      |       | TH:TU                  |                                                                   |
 // | WORK | WORK  | w<shard> / TH:TU       | tn th tu names, ac acceptance, rd run due, wk wake, en entries,   |
 // |      |       |                        | sq sequence, tr tries, pr parked, q version, ua updated           |
 // | KEY  | KEYS  | H(tenant, scope) / k   | sc scope, id, g generation, st state, le lifecycle, w wrapped     |
@@ -76,6 +79,23 @@ export function workKey(place: TurnPlace, shards: number): ItemKey {
   return {
     table: 'WORK',
     pk: workPartition(place.thread, shards),
+    sk: `${place.thread}:${place.turn}`,
+  };
+}
+
+export function stopKey(place: TurnPlace): ItemKey {
+  return { table: 'DATA', pk: place.thread, sk: `${place.turn}:x` };
+}
+
+/** A tenant's attention list, spread like its work. */
+export function listPartition(hashedTenant: string, shard: number): string {
+  return `q${hashedTenant}.${shard}`;
+}
+
+export function listKey(hashedTenant: string, place: TurnPlace, shards: number): ItemKey {
+  return {
+    table: 'WORK',
+    pk: listPartition(hashedTenant, spread(place.thread, shards)),
     sk: `${place.thread}:${place.turn}`,
   };
 }

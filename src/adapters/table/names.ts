@@ -48,6 +48,11 @@ export class Names {
     return `s${await this.#hash(ref.tenant, 'turnstone.su.1', [ref.tenant, subject], threadChars)}`;
   }
 
+  /** A tenant's own name where its lists stand. */
+  async tenant(tenant: TenantId): Promise<string> {
+    return this.#hash(tenant, 'turnstone.te.1', [tenant], turnChars);
+  }
+
   async part(tenant: TenantId, digest: string): Promise<string> {
     return this.#hash(tenant, 'turnstone.pa.1', [tenant, digest], threadChars);
   }

@@ -29,6 +29,7 @@ import type { Clause, Item, ItemKey, WriteOp } from './driver.ts';
 import { checkpointKey, endKey, headKey, keyRowKey, type TurnPlace, workKey } from './layout.ts';
 import { appended, claimed, positionOp, refusedHead, unexplained } from './pass-outcomes.ts';
 import { entryOut, hashOut } from './payload-codec.ts';
+import { listOps } from './person-lists.ts';
 import { announcedBefore, announcedTwice, positionPut, witness } from './position-witness.ts';
 import type { TableContext } from './table-context.ts';
 import { checkpointOut, endOut, keyRowIn } from './turn-codec.ts';
@@ -126,9 +127,16 @@ export async function conclude(table: TableContext, write: ConcludeWrite): Promi
   const place = await table.names.turn(write.ref);
   // A turn that leaves nothing to send takes its row along, unless earlier entries still wait on it.
   const whole = write.entries.length === 0;
-  const outcome = await concludeOnce(table, write, concludeOps(table, place, write, whole));
+  const lists = await listOps(table, place, write);
+  const outcome = await concludeOnce(table, write, [
+    ...concludeOps(table, place, write, whole),
+    ...lists,
+  ]);
   if (outcome !== 'unsent entries') return outcome;
-  const kept = await concludeOnce(table, write, concludeOps(table, place, write, false));
+  const kept = await concludeOnce(table, write, [
+    ...concludeOps(table, place, write, false),
+    ...lists,
+  ]);
   if (kept === 'unsent entries') throw unexplained('conclude');
   return kept;
 }

@@ -14,6 +14,7 @@ import type {
   OutboxEntry,
   ParkWrite,
   PartSet,
+  StopWrite,
   TakeoverWrite,
   ThreadRef,
   TurnRef,
@@ -25,6 +26,7 @@ import type { EpochMs, SubjectId, TenantId } from '../../protocol/ids.ts';
 import { keyRowKey } from './layout.ts';
 import * as passes from './pass-writes.ts';
 import { getParts, putParts } from './payload-parts.ts';
+import * as lists from './person-lists.ts';
 import * as reads from './reads.ts';
 import { sameAttr, type TableContext } from './table-context.ts';
 import { keyRowIn, keyRowOut } from './turn-codec.ts';
@@ -85,6 +87,18 @@ export class TableStore implements TurnStore {
 
   park(write: ParkWrite) {
     return passes.park(this.#table, write);
+  }
+
+  stop(write: StopWrite) {
+    return lists.stop(this.#table, write);
+  }
+
+  stopOf(ref: TurnRef) {
+    return lists.stopOf(this.#table, ref);
+  }
+
+  attention(tenant: TenantId) {
+    return lists.attention(this.#table, tenant);
   }
 
   annotate(write: AnnotateWrite) {

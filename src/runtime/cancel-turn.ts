@@ -1,0 +1,110 @@
+// Stopping a turn: a side record, first asker wins, honoured by the owner at a boundary (page 01, section 8).
+//   T8   a stop is refused against a quarantine (CA-4) and seen before anything else is left to do (CA-2).
+//        This build undoes nothing: a cancelled turn whose work landed says so.
+
+import type { Begun, StopRequest, TurnRef } from '../ports/store.ts';
+import { encode } from '../protocol/canonical.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
+import { limits } from '../protocol/limits.ts';
+import { isConclusion } from '../protocol/turn-status.ts';
+import { conclude } from './conclude-aside.ts';
+import { payloadOf } from './journal-writer.ts';
+import { keyringOf } from './keyring.ts';
+import { sealContext, sealText } from './payloads.ts';
+import { readStanding } from './resume-turn.ts';
+import type { Runtime } from './runtime.ts';
+
+/** Records a stop; `recorded` is false when somebody asked before. Throws `not_found`, `quarantined`, `concluded`. */
+export async function cancelTurn(
+  runtime: Runtime,
+  ref: TurnRef,
+  reason: string,
+  actor: string,
+): Promise<{ readonly recorded: boolean }> {
+  for (let round = 0; round < limits.beginRoundsMax; round += 1) {
+    const begun = await runtime.store.begin(ref, null);
+    const refused = refusalOf(ref, begun);
+    if (refused === 'cancelled') return { recorded: false };
+    if (begun.head === null) throw unknown(ref);
+    const request = await requestOf(runtime, ref, begun, reason, actor);
+    const now = runtime.clock.now();
+    const stopped = await runtime.store.stop({ ref, seen: begun.head, request, now });
+    if (stopped.kind === 'moved') continue;
+    if (stopped.kind === 'unknown') {
+      throw new TurnstoneError('store_unavailable', 'whether the stop was recorded is not known', {
+        retry: 'now',
+        cause: stopped.cause,
+      });
+    }
+    await endResting(runtime, ref, stopped.kind === 'asked' ? stopped.request : request, reason);
+    return { recorded: stopped.kind === 'done' };
+  }
+  throw new TurnstoneError('store_unavailable', 'the thread changed under every attempt', {
+    retry: 'now',
+  });
+}
+
+function refusalOf(ref: TurnRef, begun: Begun): 'cancelled' | null {
+  const { head, end, first, work } = begun;
+  if (first === null && work?.accepted == null) throw unknown(ref);
+  const open = head?.open?.turn === ref.turn;
+  if (open || end === null || !isConclusion(end.status)) return null;
+  switch (end.status) {
+    case 'cancelled':
+      return 'cancelled';
+    case 'quarantined':
+      throw new TurnstoneError(
+        'quarantined',
+        'a quarantined turn is not stopped: answer its doubt and reopen it, or abandon it',
+        {
+          retry: 'never',
+        },
+      );
+    case 'succeeded':
+    case 'abandoned':
+      throw new TurnstoneError('concluded', `the turn is ${end.status}`, {
+        retry: 'never',
+        details: { status: end.status },
+      });
+    default:
+      return null;
+  }
+}
+
+function unknown(ref: TurnRef): TurnstoneError {
+  return new TurnstoneError('not_found', `turn "${ref.turn}" is not known`, { retry: 'never' });
+}
+
+async function requestOf(
+  runtime: Runtime,
+  ref: TurnRef,
+  begun: Begun,
+  reason: string,
+  actor: string,
+): Promise<StopRequest> {
+  const keyring = keyringOf(runtime, ref, begun);
+  const sealer = await keyring.writer(begun.scope);
+  const { payload, parts } = sealText(sealer, sealContext(ref, 'stop', 0), encode(reason));
+  if (parts !== null) await runtime.store.putParts(ref.tenant, parts);
+  return { actor, reason: payload, scope: begun.scope, at: runtime.clock.now() };
+}
+
+/** A failed or exhausted turn is ended at once; a running one is left to its owner (CA-3). */
+async function endResting(
+  runtime: Runtime,
+  ref: TurnRef,
+  request: StopRequest,
+  reason: string,
+): Promise<void> {
+  for (let round = 0; round < limits.beginRoundsMax; round += 1) {
+    const begun = await runtime.store.begin(ref, null);
+    const resting = begun.head?.open?.turn !== ref.turn && begun.end !== null;
+    if (!resting || (begun.end?.status !== 'failed' && begun.end?.status !== 'exhausted')) return;
+    const standing = await readStanding(runtime, ref);
+    const facts = { kind: 'RunCancelled' as const, actor: request.actor };
+    const ended = await conclude(runtime, ref, standing, 'cancelled', [
+      { facts, payload: payloadOf({ reason }) },
+    ]);
+    if (ended !== null) return;
+  }
+}
