@@ -64,7 +64,8 @@ export async function resume(call: Call): Promise<ApiResponse> {
 export async function cancel(call: Call): Promise<ApiResponse> {
   const { reason } = parseBody(call.request, reasonSchema);
   const { runtime } = call.host;
-  return json(202, await cancelTurn(runtime, refOf(call), reason, call.identity.actor));
+  const bounds = call.host.bounds();
+  return json(202, await cancelTurn(runtime, refOf(call), reason, call.identity.actor, bounds));
 }
 
 /** GET attention: what needs a person, with remedies, and what was not looked at. */

@@ -4,14 +4,20 @@ import type { Role } from './api-request.ts';
 import type { Handler } from './handler.ts';
 import { abandon, answerDoubt, attention, cancel, reopen, resume } from './operator-routes.ts';
 import {
+  approvalSchema,
+  approvalsQuerySchema,
+  approvalsSchema,
   assertSchema,
   attentionSchema,
+  decisionSchema,
+  eventSchema,
   journalQuerySchema,
   journalSchema,
   reasonSchema,
   recordedSchema,
   resumeSchema,
   startTurnSchema,
+  storedSchema,
   threadSchema,
   turnSchema,
   verdictSchema,
@@ -25,6 +31,7 @@ import {
   startTurn,
   verifyTurnRoute,
 } from './turn-routes.ts';
+import { decideApproval, getApprovals, postEvent } from './wait-routes.ts';
 
 export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
@@ -40,6 +47,7 @@ export interface Route {
 }
 
 const anyone: readonly Role[] = ['user', 'approver', 'operator', 'admin'];
+const approvers: readonly Role[] = ['approver', 'operator', 'admin'];
 const operators: readonly Role[] = ['operator', 'admin'];
 const turn = '/v1/threads/{threadId}/turns/{turnId}';
 
@@ -146,6 +154,33 @@ export const routes: readonly Route[] = [
     answer: turnSchema,
     handle: resume,
   },
+  {
+    method: 'GET',
+    path: '/v1/approvals',
+    summary: 'List approvals',
+    roles: approvers,
+    query: approvalsQuerySchema,
+    answer: approvalsSchema,
+    handle: getApprovals,
+  },
+  {
+    method: 'POST',
+    path: '/v1/approvals/{id}',
+    summary: 'Decide an approval',
+    roles: approvers,
+    body: decisionSchema,
+    answer: approvalSchema,
+    handle: decideApproval,
+  },
+  {
+    method: 'POST',
+    path: '/v1/events',
+    summary: 'Publish an event',
+    roles: anyone,
+    body: eventSchema,
+    answer: storedSchema,
+    handle: postEvent,
+  },
   { method: 'GET', path: '/healthz', summary: 'Health', roles: null, handle: health },
   { method: 'GET', path: '/openapi.json', summary: 'This document', roles: null, handle: openapi },
   { method: 'GET', path: '/', summary: 'Where the API is', roles: null, handle: home },
@@ -155,9 +190,6 @@ export const routes: readonly Route[] = [
 export const routesNotYet: readonly Omit<Route, 'handle' | 'summary'>[] = [
   { method: 'GET', path: '/v1/receipts', roles: operators },
   { method: 'POST', path: '/v1/receipts/{receiptId}', roles: operators },
-  { method: 'GET', path: '/v1/approvals', roles: ['approver', 'operator', 'admin'] },
-  { method: 'POST', path: '/v1/approvals/{id}', roles: ['approver', 'operator', 'admin'] },
-  { method: 'POST', path: '/v1/events', roles: anyone },
   { method: 'GET', path: '/v1/subjects/{subject}/memories', roles: operators },
   { method: 'PUT', path: '/v1/subjects/{subject}/hold', roles: ['admin'] },
   { method: 'DELETE', path: '/v1/subjects/{subject}/hold', roles: ['admin'] },

@@ -150,6 +150,68 @@ export const attentionSchema = v.object({
   notChecked: v.array(v.string()),
 });
 
+export const decisionSchema = v.strictObject({
+  decision: v.picklist(['approve', 'deny']),
+  digest: v.pipe(v.string(), v.minLength(1)),
+  note: v.optional(words),
+});
+
+export const approvalSchema = v.object({
+  id: v.string(),
+  threadId: v.string(),
+  turnId: v.string(),
+  status: v.picklist(['pending', 'approved', 'denied', 'expired']),
+  summary: v.string(),
+  action: v.optional(v.unknown()),
+  digest: v.string(),
+  requestedBy: v.string(),
+  fourEyes: v.boolean(),
+  until: instant,
+  createdAt: instant,
+  decision: v.optional(
+    v.object({
+      decision: v.picklist(['approve', 'deny']),
+      by: v.string(),
+      at: instant,
+      note: v.unknown(),
+    }),
+  ),
+});
+
+export const approvalsSchema = v.object({
+  items: v.array(approvalSchema),
+  cursor: v.optional(v.string()),
+});
+
+const pageLimit = v.optional(
+  v.pipe(
+    v.string(),
+    v.regex(/^\d{1,3}$/, 'a whole number'),
+    v.check(
+      (text) => Number(text) >= 1 && Number(text) <= limits.approvalsPage,
+      `1 to ${limits.approvalsPage}`,
+    ),
+  ),
+);
+
+export const approvalsQuerySchema = v.strictObject({
+  status: v.optional(v.picklist(['pending', 'all'])),
+  limit: pageLimit,
+  cursor: v.optional(v.pipe(v.string(), v.maxLength(400))),
+});
+
+const eventName = v.pipe(v.string(), v.minLength(1), v.maxLength(limits.nameCharacters));
+
+export const eventSchema = v.strictObject({
+  source: eventName,
+  id: eventName,
+  type: eventName,
+  correlation: v.unknown(),
+  data: v.optional(v.unknown()),
+});
+
+export const storedSchema = v.object({ stored: v.boolean() });
+
 export const journalQuerySchema = v.strictObject({
   after: v.optional(v.pipe(v.string(), v.regex(/^\d{1,15}$/, 'a whole number'))),
   limit: v.optional(

@@ -16,11 +16,15 @@ import { openSqliteStore } from '../adapters/sqlite/open-sqlite-store.ts';
 import { systemClock, systemEntropy } from '../adapters/system/system-clock.ts';
 import { planAgent } from '../agent/plan/plan-agent.ts';
 import type { ApiHost } from '../api/handler.ts';
+import type { TurnRef } from '../ports/store.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import { describeError } from '../protocol/errors.ts';
+import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import { handleInboxBatch } from '../runtime/drive.ts';
+import { handleIntentBatch } from '../runtime/effector.ts';
+import { groupOf, inboxEntry } from '../runtime/inbox-message.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { sweep } from '../runtime/sweep.ts';
 import type { LocalSettings } from './settings.ts';
@@ -49,6 +53,7 @@ export function localHost(
   });
   const http = new NodeHttpCaller(allowList(parseAllow(settings.httpAllow), { loopback: true }));
   const inbox = new MemoryQueue({ clock: systemClock });
+  const intents = new MemoryQueue({ clock: systemClock });
   const work = new Set<Promise<unknown>>();
   const drain = new AbortController();
   const track = (promise: Promise<unknown>): void => {
@@ -65,7 +70,7 @@ export function localHost(
     queues: {
       inbox,
       events: new LineQueue('event', telemetry),
-      intents: new LineQueue('intent', telemetry),
+      intents,
     },
     clock: systemClock,
     entropy: systemEntropy,
@@ -78,6 +83,7 @@ export function localHost(
       reserveMs: 0,
       renew: true,
     },
+    alarm: (ref, at) => alarm(runtime, ref, at, track),
     later: (job) => {
       track(job());
       return Promise.resolve();
@@ -91,18 +97,37 @@ export function localHost(
     pause: (ms) => systemClock.sleep(Math.max(1, ms)),
     start: () => {
       inbox.consume((messages) => handleInboxBatch(runtime, messages, { drain: drain.signal }));
+      intents.consume((messages) => handleIntentBatch(runtime, messages, { drain: drain.signal }));
       sweeper.start();
     },
     drain: async (drainMs) => {
       drain.abort(new Error('the process is stopping'));
       sweeper.stop();
-      const rest = Promise.all([inbox.stop(), settled(work)]).then(() => true);
+      const rest = Promise.all([inbox.stop(), intents.stop(), settled(work)]).then(() => true);
       const late = systemClock.sleep(drainMs).then(() => false);
       const clean = await Promise.race([rest, late]);
       if (clean) await store.close();
       return clean;
     },
   };
+}
+
+const alarmMaxMs = 600_000;
+
+/** A deadline soon enough is met on time; the sweep finds every other one, and this one after a crash. */
+function alarm(
+  runtime: Runtime,
+  ref: TurnRef,
+  at: EpochMs,
+  track: (promise: Promise<unknown>) => void,
+): void {
+  const left = at - runtime.clock.now();
+  if (left > alarmMaxMs) return;
+  runtime.clock.timer(Math.max(0, left), () => {
+    const entry = inboxEntry(ref, `due:${at}`);
+    const message = { group: groupOf(ref), dedupId: entry.id, body: entry.body };
+    track(runtime.queues.inbox.send([message]));
+  });
 }
 
 async function settled(work: ReadonlySet<Promise<unknown>>): Promise<void> {

@@ -12,6 +12,16 @@
 import type { AgentName, EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import type { StoredRecord } from '../protocol/record.ts';
 import type { TurnStatus } from '../protocol/turn-status.ts';
+import type {
+  AttentionCondition,
+  AttentionRow,
+  Stopped,
+  StopRequest,
+  StopWrite,
+} from './people.ts';
+import type { IntentRow, WaitStore } from './waits.ts';
+
+export type * from './people.ts';
 
 /** Names one turn; every part is the caller's own id. */
 export interface TurnRef {
@@ -99,6 +109,8 @@ export interface TurnEnd {
   /** Sealed turn view: result, error, waits, spend. */
   readonly view: SealedPayload;
   readonly cancelsSeen: number;
+  /** Earliest deadline of a suspended turn, else null. */
+  readonly dueAt: EpochMs | null;
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
 }
@@ -207,40 +219,6 @@ export interface TakeoverWrite {
   readonly now: EpochMs;
 }
 
-/** Why a turn needs a person. */
-export type AttentionCondition = 'quarantined' | 'exhausted' | 'failed_with_landed_work';
-
-/** One line of a tenant's attention list. */
-export interface AttentionRow {
-  readonly ref: TurnRef;
-  readonly condition: AttentionCondition;
-  readonly since: EpochMs;
-}
-
-/** A recorded stop request; the first asker's (CA-1). */
-export interface StopRequest {
-  readonly actor: string;
-  /** Sealed reason. */
-  readonly reason: SealedPayload;
-  readonly scope: string;
-  readonly at: EpochMs;
-}
-
-export interface StopWrite {
-  readonly ref: TurnRef;
-  readonly seen: Head;
-  readonly request: StopRequest;
-  readonly now: EpochMs;
-}
-
-export type Stopped =
-  | { readonly kind: 'done' }
-  /** Somebody asked before; `request` is theirs. */
-  | { readonly kind: 'asked'; readonly request: StopRequest }
-  /** The head moved while it was asked: look again. */
-  | { readonly kind: 'moved' }
-  | Unknown;
-
 /** A person's word on a turn nobody drives: one position, beside whatever else the thread does (B27). */
 export interface AnnotateWrite {
   readonly ref: TurnRef;
@@ -279,6 +257,10 @@ export interface ConcludeWrite {
   /** Puts the turn on its tenant's attention list, or takes it off when `listed` said it may stand there. */
   readonly attention: AttentionCondition | null;
   readonly listed: boolean;
+  /** Approvals this turn leaves open: they are taken off the pending list. */
+  readonly closes: readonly { readonly id: string; readonly createdAt: EpochMs }[];
+  /** Staged acts that leave with a success. */
+  readonly intents: readonly IntentRow[];
   readonly entries: readonly OutboxEntry[];
   readonly sequence: number;
   /** Subject key rows that must still be live with this generation and lifecycle (ruling 11). */
@@ -337,7 +319,7 @@ export interface PartSet {
   readonly parts: readonly Uint8Array[];
 }
 
-export interface TurnStore {
+export interface TurnStore extends WaitStore {
   /** One consistent read round for a pass (page 09, rule 1); torn reads are read again. */
   begin(ref: TurnRef, subject: SubjectId | null): Promise<Begun>;
   /** Head alone, consistent. */
@@ -355,7 +337,10 @@ export interface TurnStore {
     thread: ThreadRef,
     revision: number,
     segments: readonly CheckpointSegment[],
+    archived: Checkpoint | null,
   ): Promise<void>;
+  /** The checkpoint as it stood when the snapshot of `revision` was taken; null when none was. */
+  archived(thread: ThreadRef, revision: number): Promise<Checkpoint | null>;
 
   /** First write of a pass on a thread nobody holds: head, position, work row [T3, T4]. */
   claim(write: ClaimWrite): Promise<Claimed>;

@@ -76,15 +76,3 @@ function apply(dispatches: Map<string, Dispatch>, body: RecordBody): void {
     else dispatch?.open.delete(body.key);
   }
 }
-
-/** True when a mutating effect may have taken effect: its last word is not "did not happen" (SA-1, SA-2). */
-export function hasLandedWork(bodies: Iterable<RecordBody>): boolean {
-  const touched = new Map<string, boolean>();
-  for (const body of bodies) {
-    if (body.kind === 'EffectStarted' && body.mutates) touched.set(siteKey(body.site), true);
-    if (body.kind !== 'EffectFailed' && body.kind !== 'EffectReconciled') continue;
-    if (body.disposition === 'did_not_happen' && touched.has(siteKey(body.site)))
-      touched.set(siteKey(body.site), false);
-  }
-  return [...touched.values()].includes(true);
-}

@@ -76,6 +76,22 @@ export const limits = Object.freeze({
   /** Queue messages are deduplicated by id for this long. */
   queueDedupMs: 300_000,
   waitsPerTransaction: 40,
+  /** Open waits of one turn. */
+  waitsPerTurnMax: 1_000,
+  /** Wider requests after an approval that expired. */
+  escalationsMax: 10,
+  /** Acts staged between two suspensions, or before the end. */
+  actsPerCommitMax: 20,
+  /** How long an approval or an event wait stands by default. */
+  waitMs: 86_400_000,
+  /** Longest deadline of a wait, a timer or an act. */
+  waitMaxMs: 366 * 86_400_000,
+  /** How long a deferred act may wait for the effector by default. */
+  actMs: 3_600_000,
+  /** Characters of what a wait is shown as. */
+  summaryCharacters: 200,
+  /** A single lookup of approvals. */
+  approvalsPage: 100,
 } as const);
 
 function holds(condition: boolean, relation: string): void {

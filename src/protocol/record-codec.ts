@@ -40,6 +40,8 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['mutates', 'm', 'flag'],
     ['recovery', 'r', 'text'],
     ['cost', 'cs', 'optionalSpend'],
+    ['wait', 'w', 'optionalText'],
+    ['group', 'g', 'optionalText'],
   ],
   EffectDone: [
     ['site', '', 'site'],
@@ -77,6 +79,33 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
   ],
   RunCancelled: [['actor', 'by', 'text']],
   RunResumed: [['actor', 'by', 'text']],
+  RunSuspended: [['until', 'u', 'count']],
+  ActStaged: [
+    ['site', '', 'site'],
+    ['key', 'ek', 'text'],
+    ['effect', 'ef', 'text'],
+    ['intent', 'in', 'text'],
+    ['expiresInMs', 'x', 'count'],
+  ],
+  UnwindStarted: [
+    ['status', 'st', 'text'],
+    ['code', 'c', 'optionalText'],
+  ],
+  StepCompensated: [
+    ['step', 's', 'text'],
+    ['outcome', 'oc', 'text'],
+  ],
+  GroupOpened: [
+    ['step', 's', 'text'],
+    ['phase', 'ph', 'optionalText'],
+    ['name', 'n', 'text'],
+  ],
+  GroupSettled: [
+    ['step', 's', 'text'],
+    ['phase', 'ph', 'optionalText'],
+    ['name', 'n', 'text'],
+    ['outcome', 'oc', 'text'],
+  ],
   Note: [
     ['step', 's', 'text'],
     ['author', 'wr', 'text'],

@@ -104,6 +104,33 @@ export type RecordFacts =
       readonly decider: string;
     }
   | { readonly kind: 'RunCancelled'; readonly actor: string }
+  /** Instead of an ending: the turn waits; `until` is its earliest deadline. */
+  | { readonly kind: 'RunSuspended'; readonly until: number }
+  /** A deferred act, published with the next suspension or success. */
+  | {
+      readonly kind: 'ActStaged';
+      readonly site: Site;
+      readonly key: string;
+      readonly effect: string;
+      readonly intent: string;
+      readonly expiresInMs: number;
+    }
+  /** The start of an unwind: its status, reason and list stand from here on (decision 4). */
+  | { readonly kind: 'UnwindStarted'; readonly status: string; readonly code?: string }
+  | { readonly kind: 'StepCompensated'; readonly step: string; readonly outcome: StepOutcome }
+  | {
+      readonly kind: 'GroupOpened';
+      readonly step: string;
+      readonly phase?: 'compensating';
+      readonly name: string;
+    }
+  | {
+      readonly kind: 'GroupSettled';
+      readonly step: string;
+      readonly phase?: 'compensating';
+      readonly name: string;
+      readonly outcome: GroupOutcome;
+    }
   | { readonly kind: 'RunResumed'; readonly actor: string }
   | { readonly kind: 'Note'; readonly step: string; readonly author: NoteAuthor }
   | {
@@ -117,6 +144,9 @@ export type RecordFacts =
 export type QuarantineDecision = 'reopen' | 'abandon';
 
 export type StepOutcome = 'ok' | 'failed';
+export type GroupOutcome = 'committed' | 'aborted' | 'quarantined';
+/** What a wait waits for. */
+export type WaitKind = 'approval' | 'event' | 'timer';
 /** `system` notes are the runtime's own (a takeover by the sweeper); they are no part of a replay. */
 export type NoteAuthor = 'agent' | 'system';
 
@@ -131,6 +161,10 @@ export interface EffectStarted {
   readonly recovery: Recovery;
   /** Declared cost, reserved until the outcome is known. */
   readonly cost?: Spend;
+  /** Set when nothing is called: a person, an event or an instant settles it. */
+  readonly wait?: WaitKind;
+  /** The open group it is a member or a reversal of. */
+  readonly group?: string;
 }
 
 export type RecordBody = Common & RecordFacts;

@@ -3,7 +3,7 @@
 import { digestOf } from '../protocol/canonical.ts';
 import type { AgentName } from '../protocol/ids.ts';
 import { agentName } from '../protocol/ids.ts';
-import type { TurnContext } from './turn-context.ts';
+import type { Effect, TurnContext } from './turn-context.ts';
 
 export interface AgentDefinition {
   readonly name: AgentName;
@@ -26,7 +26,14 @@ export interface AgentDefinition {
   /** True when the turn's journal starts with the frozen plan (the plan agent). */
   readonly frozenPlan: boolean;
   run(context: TurnContext, input: unknown): Promise<unknown>;
+  /** How the effector performs a deferred act; null for a kind this agent does not declare. */
+  act(kind: string, args: unknown): Effect<unknown> | null;
+  /** True for a kind that may only be deferred: calling it inline is refused (B-29). */
+  deferredOnly(kind: string): boolean;
 }
+
+/** How a deferred kind is performed: an effect without its identity. */
+export type ActPerformer = (args: unknown) => Omit<Effect<unknown>, 'kind' | 'args'>;
 
 export interface AgentOptions {
   readonly name: string;
@@ -45,12 +52,17 @@ export interface AgentOptions {
   readonly parseInput?: (input: unknown) => unknown;
   readonly frozenPlan?: boolean;
   readonly run: (context: TurnContext, input: unknown) => Promise<unknown>;
+  /** Deferred kinds by name; they leave with the commit and are refused inline. */
+  readonly acts?: Readonly<Record<string, ActPerformer>>;
+  /** Instead of `acts`: performs any kind from its arguments (the plan agent). */
+  readonly act?: (kind: string, args: unknown) => Effect<unknown> | null;
 }
 
 /** Defines an agent once; throws `invalid_request` for a bad name and `invalid_agent` for a gap in the migrations. */
 export function defineTurnAgent(options: AgentOptions): AgentDefinition {
   const name = agentName('agent', options.name);
   const version = options.version ?? 1;
+  const acts = new Map(Object.entries(options.acts ?? {}));
   return {
     name,
     authority: digestOf({ name, version, authority: options.authority ?? null }),
@@ -64,5 +76,12 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
     parseInput: options.parseInput ?? ((input) => input),
     frozenPlan: options.frozenPlan ?? false,
     run: options.run,
+    act:
+      options.act ??
+      ((kind, args) => {
+        const performer = acts.get(kind);
+        return performer === undefined ? null : { ...performer(args), kind, args };
+      }),
+    deferredOnly: (kind) => acts.has(kind),
   };
 }

@@ -1,6 +1,6 @@
 // Stopping a turn: a side record, first asker wins, honoured by the owner at a boundary (page 01, section 8).
 //   T8   a stop is refused against a quarantine (CA-4) and seen before anything else is left to do (CA-2).
-//        This build undoes nothing: a cancelled turn whose work landed says so.
+//   Decision 5  a turn at rest is replayed first, so that what it did is known and taken back in order.
 
 import type { Begun, StopRequest, TurnRef } from '../ports/store.ts';
 import { encode } from '../protocol/canonical.ts';
@@ -11,8 +11,9 @@ import { conclude } from './conclude-aside.ts';
 import { payloadOf } from './journal-writer.ts';
 import { keyringOf } from './keyring.ts';
 import { sealContext, sealText } from './payloads.ts';
-import { readStanding } from './resume-turn.ts';
+import { readStanding, resumeTurn } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
+import type { HostBounds } from './turn-request.ts';
 
 /** Records a stop; `recorded` is false when somebody asked before. Throws `not_found`, `quarantined`, `concluded`. */
 export async function cancelTurn(
@@ -20,6 +21,7 @@ export async function cancelTurn(
   ref: TurnRef,
   reason: string,
   actor: string,
+  host: HostBounds = {},
 ): Promise<{ readonly recorded: boolean }> {
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const begun = await runtime.store.begin(ref, null);
@@ -36,7 +38,8 @@ export async function cancelTurn(
         cause: stopped.cause,
       });
     }
-    await endResting(runtime, ref, stopped.kind === 'asked' ? stopped.request : request, reason);
+    const asker = stopped.kind === 'asked' ? stopped.request.actor : actor;
+    await runtime.later(() => endResting(runtime, ref, { actor: asker, reason }, host));
     return { recorded: stopped.kind === 'done' };
   }
   throw new TurnstoneError('store_unavailable', 'the thread changed under every attempt', {
@@ -89,21 +92,36 @@ async function requestOf(
   return { actor, reason: payload, scope: begun.scope, at: runtime.clock.now() };
 }
 
-/** A failed or exhausted turn is ended at once; a running one is left to its owner (CA-3). */
+/** Whoever drives the turn now sees the stop; anything else is an error. */
+function onBusy(error: unknown): null {
+  if (error instanceof TurnstoneError && error.code === 'thread_busy') return null;
+  throw error;
+}
+
+/** A turn at rest is woken by the request itself; a running one is left to its owner (CA-3). */
 async function endResting(
   runtime: Runtime,
   ref: TurnRef,
-  request: StopRequest,
-  reason: string,
+  of: { readonly actor: string; readonly reason: string },
+  host: HostBounds,
 ): Promise<void> {
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const begun = await runtime.store.begin(ref, null);
-    const resting = begun.head?.open?.turn !== ref.turn && begun.end !== null;
-    if (!resting || (begun.end?.status !== 'failed' && begun.end?.status !== 'exhausted')) return;
-    const standing = await readStanding(runtime, ref);
-    const facts = { kind: 'RunCancelled' as const, actor: request.actor };
+    if (begun.head?.open?.turn === ref.turn || begun.end === null) return;
+    const { status } = begun.end;
+    if (status !== 'failed' && status !== 'exhausted' && status !== 'suspended') return;
+    const standing = await readStanding(runtime, ref).catch(onBusy);
+    if (standing === null) return;
+    const unwound = status === 'failed' && standing.history.unwind !== null;
+    if (!unwound) {
+      const answer = await resumeTurn(runtime, ref, host).catch(onBusy);
+      if (answer === null || answer.kind === 'busy') return;
+      await runtime.store.noteTry(ref, { wakeAt: null }, runtime.clock.now());
+      return;
+    }
+    const facts = { kind: 'RunCancelled' as const, actor: of.actor };
     const ended = await conclude(runtime, ref, standing, 'cancelled', [
-      { facts, payload: payloadOf({ reason }) },
+      { facts, payload: payloadOf({ reason: of.reason }) },
     ]);
     if (ended !== null) return;
   }

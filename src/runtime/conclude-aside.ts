@@ -17,6 +17,7 @@ import type { Standing } from './resume-turn.ts';
 import { personWriter } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
 import type { TurnAnswer, TurnView } from './turn-view.ts';
+import { openApprovals } from './wait-runner.ts';
 
 /** Writes `records` and the conclusion; null when the thread moved and the caller must look again. */
 export async function conclude(
@@ -82,6 +83,7 @@ export async function conclude(
       scope: admitted.scope,
       view: view.payload,
       cancelsSeen: head.cancels,
+      dueAt: null,
       createdAt: turn.createdAt,
       updatedAt: now,
     },
@@ -89,6 +91,8 @@ export async function conclude(
     blocks: false,
     attention: null,
     listed: true,
+    closes: openApprovals(ref, bodies),
+    intents: [],
     entries: [],
     sequence: revision,
     keys: [],

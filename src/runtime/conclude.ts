@@ -11,128 +11,28 @@ import type {
   Head,
   Hold,
   OutboxEntry,
-  StopRequest,
 } from '../ports/store.ts';
 import { tallyOf } from '../protocol/budget.ts';
-import { decode, encode } from '../protocol/canonical.ts';
+import { encode } from '../protocol/canonical.ts';
 import { base64url, hashParts } from '../protocol/digest.ts';
-import { doubtsOf, hasLandedWork } from '../protocol/doubt.ts';
-import { AgentError, describeError, TurnstoneError } from '../protocol/errors.ts';
+import { doubtsOf } from '../protocol/doubt.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import type { RecordBody } from '../protocol/record.ts';
+import { stepEvidence } from '../protocol/saga.ts';
 import type { Conclusion } from '../protocol/turn-status.ts';
+import { stagedIntents } from './acts.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Keyring } from './keyring.ts';
-import type { Pass, PassEnd } from './pass.ts';
-import { describeSite } from './pass.ts';
-import { openPayload, sealContext, sealText } from './payloads.ts';
-import type { Divergence } from './resume-point.ts';
-import { nextCheckpoint } from './thread-state.ts';
-import { BudgetExhaustedError, EffectError } from './turn-context.ts';
-import type { TurnError, TurnView } from './turn-view.ts';
-
-/** How a pass is judged before anything is written. */
-export interface Verdict {
-  readonly status: Conclusion;
-  readonly result?: unknown;
-  readonly error?: TurnError;
-  /** The stop request that led here. */
-  readonly stop?: StopRequest;
-}
-
-/** Judges the end of a pass against its journal (severity CC-2, decision 6). */
-export function verdictOf(
-  end: Exclude<PassEnd, { kind: 'ended' | 'parked' | 'broken' | 'undecidable' }>,
-  bodies: Iterable<RecordBody>,
-): Verdict {
-  if (end.kind === 'diverged')
-    return { status: 'quarantined', error: divergenceError(end.divergence) };
-  const records = [...bodies];
-  const stop = end.kind === 'cancelled' ? { stop: end.request } : {};
-  const doubts = doubtsOf(records);
-  const [doubt] = doubts;
-  if (doubt !== undefined) {
-    const why = `the outcome of ${doubt.effect} (${describeSite(doubt.site)}) is unknown`;
-    return {
-      status: 'quarantined',
-      error: errorAt('effect_undecided', why, doubt.site.step, doubt.key),
-      ...stop,
-    };
-  }
-  if (end.kind === 'cancelled') {
-    return { status: 'cancelled', stop: end.request, ...landedError(records) };
-  }
-  if (end.kind === 'timeout') {
-    return {
-      status: 'failed',
-      error: { code: 'turn_timeout', message: 'the turn made no progress within its time limit' },
-    };
-  }
-  if (end.kind === 'threw') {
-    if (end.error instanceof BudgetExhaustedError) {
-      return { status: 'exhausted', error: errorOf(end.error) };
-    }
-    const undecided = end.error instanceof EffectError && end.error.undecided;
-    return { status: undecided ? 'quarantined' : 'failed', error: errorOf(end.error) };
-  }
-  return resultVerdict(end.value);
-}
-
-/** This build undoes nothing: a cancelled turn whose work landed says so. */
-function landedError(bodies: readonly RecordBody[]): { error?: TurnError } {
-  if (!hasLandedWork(bodies)) return {};
-  const message = 'the turn was stopped; work that had landed was not undone';
-  return { error: { code: 'cancelled_with_landed_work', message } };
-}
-
-function resultVerdict(value: unknown): Verdict {
-  try {
-    return { status: 'succeeded', result: decode(encode(value ?? null)) };
-  } catch (error) {
-    return {
-      status: 'failed',
-      error: { code: 'result_not_storable', message: describeError(error).message },
-    };
-  }
-}
-
-function errorOf(error: unknown): TurnError {
-  const { message } = describeError(error);
-  if (error instanceof EffectError)
-    return errorAt(error.code, message, error.step, error.effectKey);
-  const step = stepOf(error);
-  if (
-    error instanceof AgentError ||
-    error instanceof TurnstoneError ||
-    error instanceof BudgetExhaustedError
-  ) {
-    return errorAt(error.code, message, step);
-  }
-  return errorAt('agent_failed', message, step);
-}
-
-function stepOf(error: unknown): string {
-  if (typeof error !== 'object' || error === null || !('step' in error)) return '';
-  return typeof error.step === 'string' ? error.step : '';
-}
-
-function errorAt(code: string, message: string, step: string, effectKey?: string): TurnError {
-  return {
-    code,
-    message,
-    ...(step === '' ? {} : { step }),
-    ...(effectKey === undefined ? {} : { effectKey }),
-  };
-}
-
-function divergenceError(divergence: Divergence): TurnError {
-  const { site, recorded, asked } = divergence;
-  const was = recorded === null ? 'nothing more' : `${recorded.kind} (${recorded.key})`;
-  const is = asked === null ? 'nothing' : `${asked.kind} (${asked.key})`;
-  const message = `${describeSite(site)}: the journal holds ${was}, the code asks for ${is}; moved: ${divergence.moved}`;
-  return errorAt('divergence', message, site.step, recorded?.key);
-}
+import type { Pass } from './pass.ts';
+import { sealContext, sealText } from './payloads.ts';
+import { stopReason } from './stop-record.ts';
+import { loadState, nextCheckpoint } from './thread-state.ts';
+import type { TurnView } from './turn-view.ts';
+import type { Verdict } from './verdict.ts';
+import { verdictOf } from './verdict.ts';
+import { openApprovals } from './wait-runner.ts';
 
 export interface Conclusive {
   readonly pass: Pass;
@@ -149,7 +49,9 @@ export interface Conclusive {
 /** What a conclusion came to: the view it wrote, or why it could not. */
 export type ConclusionOutcome =
   | { readonly kind: 'concluded'; readonly turn: TurnView }
-  | { readonly kind: 'displaced' };
+  | { readonly kind: 'displaced' }
+  /** A stop was recorded, and there is something to take back first. */
+  | { readonly kind: 'stopped' };
 
 /**
  * Writes the conclusion. Throws `store_unavailable`; nothing is then known to be concluded.
@@ -171,8 +73,17 @@ export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
     writer.rewind(mark);
     const request = await runtime.store.stopOf(ref);
     if (request === null || verdict.status === 'quarantined') continue;
+    if (of.hold.kind === 'held' && pass.stopRequest === null && mayUnwind(pass)) {
+      return { kind: 'stopped' };
+    }
     verdict = verdictOf({ kind: 'cancelled', request }, [...history.bodies(), ...writer.added]);
   }
+}
+
+/** True when a stop would take something back: the pass that honours it replays and unwinds (decision 5). */
+function mayUnwind(pass: Pass): boolean {
+  if (pass.setup.history.unwind !== null) return false;
+  return [...pass.steps.values()].some(({ compensation }) => compensation !== 'unnecessary');
 }
 
 interface Prepared {
@@ -191,7 +102,7 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
         keyring,
         scope,
         latest: of.checkpoint,
-        loaded: pass.setup.state,
+        loaded: () => loadState(runtime, keyring, ref, of.checkpoint, agent),
         changes: pass.changes,
         schema: agent.schema,
       })
@@ -210,13 +121,15 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
   const revision = following?.next.revision ?? of.seen?.revision ?? 0;
   const turn = viewOf(of, bodies, revision, now);
   const view = sealText(sealer, sealContext(ref, 'view', revision), encode(storedView(turn)));
+  const acts = succeeded ? stagedIntents(pass) : [];
   await Promise.all(
-    [view.parts, ...(following?.parts ?? [])].flatMap((set) =>
+    [view.parts, ...(following?.parts ?? []), ...acts.map((act) => act.parts)].flatMap((set) =>
       set === null || set === undefined ? [] : [runtime.store.putParts(ref.tenant, set)],
     ),
   );
   if (following?.snapshot != null) {
-    await runtime.store.putSnapshot(ref, following.snapshot.revision, following.snapshot.segments);
+    const { revision: from, segments, archived } = following.snapshot;
+    await runtime.store.putSnapshot(ref, from, segments, archived);
   }
   const write: ConcludeWrite = {
     ref,
@@ -235,6 +148,7 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
       scope,
       view: view.payload,
       cancelsSeen,
+      dueAt: null,
       createdAt: of.createdAt,
       updatedAt: now,
     },
@@ -243,9 +157,11 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
         ? null
         : { next: following.next, authority: agent.authority, schema: agent.schema },
     blocks: verdict.status === 'quarantined' && agent.onQuarantine === 'block',
-    attention: attentionOf(verdict.status, bodies),
+    attention: attentionOf(verdict.status, bodies, pass),
     listed: history.lastConclusion !== null,
-    entries: succeeded ? [committedEntry(of, revision, now)] : [],
+    closes: openApprovals(ref, bodies),
+    intents: acts.map((act) => act.row),
+    entries: succeeded ? [...acts.map((act) => act.entry), committedEntry(of, revision, now)] : [],
     sequence: revision,
     keys: scope.startsWith('s') ? rowsOf(keyring, scope) : [],
     now,
@@ -256,25 +172,29 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
 /** CA-2: the owner's record of a stop, once, before the conclusion it leads to. */
 async function rideStop(of: Conclusive): Promise<void> {
   const { pass, writer, verdict } = of;
-  const { runtime, ref, history } = pass.setup;
   if (verdict.stop === undefined) return;
-  for (const body of history.bodies()) if (body.kind === 'RunCancelled') return;
-  const { actor, reason, scope } = verdict.stop;
-  const sealer = await of.keyring.reader(scope);
-  const opened =
-    sealer === null
-      ? null
-      : await openPayload(runtime.store, sealer, sealContext(ref, 'stop', 0), reason);
-  writer.ride({ kind: 'RunCancelled', actor }, payloadOf({ reason: opened }));
+  for (const body of [...pass.setup.history.bodies(), ...writer.added]) {
+    if (body.kind === 'RunCancelled') return;
+  }
+  const reason = await stopReason(pass.setup, verdict.stop);
+  writer.ride({ kind: 'RunCancelled', actor: verdict.stop.actor }, payloadOf({ reason }));
 }
 
 /** Why a conclusion needs a person, or null (AT-1: the next conclusion takes it off again). */
 export function attentionOf(
   status: Conclusion,
   bodies: readonly RecordBody[],
+  pass: Pass,
 ): AttentionCondition | null {
   if (status === 'quarantined' || status === 'exhausted') return status;
-  return status === 'failed' && hasLandedWork(bodies) ? 'failed_with_landed_work' : null;
+  if (status !== 'failed') return null;
+  // E318: what a pivot or an unnecessary step left stands by declaration; a person can do nothing about it.
+  const declared = (step: string): string => pass.steps.get(step)?.compensation ?? 'undeclared';
+  const open = stepEvidence(bodies).some(
+    ({ step, mutated, compensated }) =>
+      mutated && !compensated && declared(step) !== 'pivot' && declared(step) !== 'unnecessary',
+  );
+  return open ? 'failed_with_landed_work' : null;
 }
 
 function rowsOf(keyring: Keyring, scope: string) {
@@ -283,7 +203,11 @@ function rowsOf(keyring: Keyring, scope: string) {
 }
 
 /** A stop was recorded since the claim: the figure to conclude with, when the epoch is still ours. */
-function cancelMoved(outcome: Concluded, writer: JournalWriter, seen: number): number | null {
+export function cancelMoved(
+  outcome: Concluded,
+  writer: JournalWriter,
+  seen: number,
+): number | null {
   if (outcome.kind !== 'lost' || outcome.reason !== 'moved' || outcome.head === null) return null;
   if (outcome.head.epoch !== writer.writer.epoch || outcome.head.cancels === seen) return null;
   return outcome.head.cancels;

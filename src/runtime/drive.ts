@@ -63,11 +63,11 @@ async function wanted(
   begun: Begun,
   host: HostBounds,
 ): Promise<Handled> {
-  if (begun.work === null || begun.work.wakeAt === null || begun.first === null) {
-    return { kind: 'done' };
-  }
+  const waits = begun.end?.status === 'suspended';
+  const wakes = begun.work?.wakeAt != null;
+  if (begun.first === null || (!waits && !wakes)) return { kind: 'done' };
   const outcome = handled(await resumeTurn(runtime, ref, host));
-  if (outcome.kind === 'done') {
+  if (outcome.kind === 'done' && wakes) {
     await runtime.store.noteTry(ref, { wakeAt: null }, runtime.clock.now());
   }
   return outcome;

@@ -18,9 +18,14 @@ export async function announce(
   key: string,
   entry: Extract<Entry, { kind: 'announce' }>,
   settle: (deliver: () => void) => void,
+  earlierDoubt: boolean,
 ): Promise<'announced' | 'refused'> {
   const { pass, site, declared } = dispatch;
   const { clock } = pass.setup.runtime;
+  if (pass.stops(site, earlierDoubt)) {
+    pass.scheduler.abandon();
+    return never();
+  }
   const waitMs =
     entry.attempt === 1
       ? 0
@@ -65,7 +70,9 @@ function admitted(
   settle: (deliver: () => void) => void,
 ): boolean {
   const { pass, declared, site } = dispatch;
-  const refusal = pass.meter.attempt(pass.setup.budget, declared.cost, bytes);
+  // GA-3: an undo is exempt from the verdict; it still takes its slot.
+  const budget = site.phase === 'compensating' ? null : pass.setup.budget;
+  const refusal = pass.meter.attempt(budget, declared.cost, bytes);
   if (refusal === null) {
     if (readmit) writer.ride({ kind: 'BudgetReadmitted', site, key, limit: 'raised' }, noPayload);
     return true;

@@ -13,6 +13,7 @@ import type { DeclaredEffect } from './declared-effect.ts';
 import type { Dispatch } from './dispatch.ts';
 import type { RecordPayload } from './journal-writer.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
+import type { Runtime } from './runtime.ts';
 import type { EffectCall, ProbeAnswer } from './turn-context.ts';
 import { EffectFailure } from './turn-context.ts';
 
@@ -41,16 +42,43 @@ export interface ProbeOutcome {
 /** Error codes of a send that never left: refused or unresolvable before a byte was written. */
 const neverSent: ReadonlySet<string> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN']);
 
-/** Performs one attempt; never throws. */
-export async function attemptOnce(
+/** What one call is told of itself. */
+export interface CallFacts {
+  readonly idempotencyKey: string;
+  readonly effectKey: string;
+  readonly attempt: number;
+  /** Fires when the pass must stop. */
+  readonly stop?: AbortSignal;
+}
+
+/** Performs one attempt of a dispatch; never throws. */
+export function attemptOnce(
   dispatch: Dispatch,
   key: string,
   attempt: number,
 ): Promise<AttemptOutcome> {
-  const { declared } = dispatch;
-  const { call, billed, finish } = openCall(dispatch, key, attempt);
+  return callOnce(dispatch.pass.setup.runtime, dispatch.declared, factsOf(dispatch, key, attempt));
+}
+
+/** Asks the probe of a dispatch once; a thrown probe is inconclusive and its text is kept (RE-2). */
+export function probeOnce(dispatch: Dispatch, key: string, attempt: number): Promise<ProbeOutcome> {
+  return probeCall(dispatch.pass.setup.runtime, dispatch.declared, factsOf(dispatch, key, attempt));
+}
+
+function factsOf(dispatch: Dispatch, effectKey: string, attempt: number): CallFacts {
+  const { idempotencyKey, pass } = dispatch;
+  return { idempotencyKey, effectKey, attempt, stop: pass.abort.signal };
+}
+
+/** Calls `perform` once; never throws. */
+export async function callOnce(
+  runtime: Runtime,
+  declared: DeclaredEffect,
+  facts: CallFacts,
+): Promise<AttemptOutcome> {
+  const { call, billed, finish } = openCall(facts);
   try {
-    const value = await withinTimeout(dispatch, call, () => declared.perform(call));
+    const value = await withinTimeout(runtime, declared, call, () => declared.perform(call));
     return landed(value, spendOf(billed(), declared));
   } catch (error) {
     return failureOf(error, spendOf(billed(), declared));
@@ -59,18 +87,18 @@ export async function attemptOnce(
   }
 }
 
-/** Asks the probe once; a thrown probe is inconclusive and its text is kept (RE-2). */
-export async function probeOnce(
-  dispatch: Dispatch,
-  key: string,
-  attempt: number,
+/** Calls `probe` once; never throws. */
+export async function probeCall(
+  runtime: Runtime,
+  declared: DeclaredEffect,
+  facts: CallFacts,
 ): Promise<ProbeOutcome> {
-  const { declared } = dispatch;
   if (declared.probe === null) return inconclusive('no probe is written for this effect', zero);
   const { probe } = declared;
-  const { call, billed, finish } = openCall(dispatch, key, attempt);
+  const { call, billed, finish } = openCall(facts);
   try {
-    return verdictOf(await withinTimeout(dispatch, call, () => probe(call)), billed() ?? zero);
+    const answer = await withinTimeout(runtime, declared, call, () => probe(call));
+    return verdictOf(answer, billed() ?? zero);
   } catch (error) {
     return inconclusive(describeError(error).message, billed() ?? zero);
   } finally {
@@ -84,16 +112,16 @@ class TimedOut extends Error {
   override readonly name = 'TimedOut';
 }
 
-function openCall(dispatch: Dispatch, key: string, attempt: number) {
+function openCall(facts: CallFacts) {
   const controller = new AbortController();
-  const { pass } = dispatch;
+  const { stop } = facts;
   let spend: Spend | null = null;
-  const onStop = (): void => controller.abort(pass.abort.signal.reason);
-  pass.abort.signal.addEventListener('abort', onStop, { once: true });
+  const onStop = (): void => controller.abort(stop?.reason);
+  stop?.addEventListener('abort', onStop, { once: true });
   const call: EffectCall & { readonly controller: AbortController } = {
-    idempotencyKey: dispatch.idempotencyKey,
-    effectKey: key,
-    attempt,
+    idempotencyKey: facts.idempotencyKey,
+    effectKey: facts.effectKey,
+    attempt: facts.attempt,
     signal: controller.signal,
     controller,
     bill: (more) => {
@@ -103,18 +131,18 @@ function openCall(dispatch: Dispatch, key: string, attempt: number) {
   return {
     call,
     billed: () => spend,
-    finish: () => pass.abort.signal.removeEventListener('abort', onStop),
+    finish: () => stop?.removeEventListener('abort', onStop),
   };
 }
 
 function withinTimeout<T>(
-  dispatch: Dispatch,
+  runtime: Runtime,
+  declared: DeclaredEffect,
   call: { readonly controller: AbortController },
   work: () => Promise<T>,
 ): Promise<T> {
-  const { declared, pass } = dispatch;
   return new Promise((resolve, reject) => {
-    const cancel = pass.setup.runtime.clock.timer(declared.timeoutMs, () => {
+    const cancel = runtime.clock.timer(declared.timeoutMs, () => {
       const reason = new TimedOut(`no answer within ${declared.timeoutMs} ms`);
       call.controller.abort(reason);
       reject(reason);

@@ -91,7 +91,8 @@ function meetOrphan(
 ): void {
   const { pass, site } = dispatch;
   if (pass.strict) {
-    return pass.whenLive(site, dispatch.declared, () => pass.stop({ kind: 'undecidable', site }));
+    const stop = (): void => pass.stop({ kind: 'undecidable', site });
+    return pass.whenLive(site, dispatch.declared, stop, { fresh: false });
   }
   const decision = decideOrphan({
     recovery: started.recovery,
@@ -104,17 +105,12 @@ function meetOrphan(
   }
   if (decision.kind === 'probe')
     return goLive(dispatch, { kind: 'probe', attempt, live: false }, earlierDoubt);
-  pass.whenLive(site, dispatch.declared, () => {
+  const why = 'its outcome is unknown after a crash';
+  const reject = (): void => {
     const settle = pass.scheduler.begin();
-    settle(() =>
-      rejectUndecided(
-        dispatch,
-        started.key,
-        'effect_undecided',
-        'its outcome is unknown after a crash',
-      ),
-    );
-  });
+    settle(() => rejectUndecided(dispatch, started.key, 'effect_undecided', why));
+  };
+  pass.whenLive(site, dispatch.declared, reject, { fresh: false });
 }
 
 /** A recorded failure is the last word: the decision is computed again from it (RP-1, RP-2). */
@@ -153,6 +149,11 @@ function readFailure(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'fa
     throw new Error(`a recorded failure of ${site.step} cannot be ${decision.kind}`);
   }
   const undecided = decision.kind === 'quarantined';
+  // Ruling 8: an undo that failed without doubt is tried again when a person reopens the turn.
+  const again = site.phase === 'compensating' && body.disposition === 'did_not_happen';
+  if (!undecided && again && dispatch.pass.setup.history.reopenedAfter(body.seq)) {
+    return goLive(dispatch, { kind: 'announce', attempt: attempt + 1 }, doubt && !verdictOfProbe);
+  }
   replayOutcome(dispatch, point.record, (payload) =>
     dispatch.settle.reject(
       new EffectError(messageIn(payload), {
@@ -184,7 +185,7 @@ function replayOutcome(
 
 function goLive(dispatch: Dispatch, entry: Entry, earlierDoubt: boolean): void {
   const { pass, site, declared } = dispatch;
-  pass.whenLive(site, declared, () => {
+  const start = (): void => {
     const { writer } = pass.setup;
     if (writer === null) {
       return pass.diverged({
@@ -198,7 +199,8 @@ function goLive(dispatch: Dispatch, entry: Entry, earlierDoubt: boolean): void {
     void runLive(dispatch, writer, entry, earlierDoubt).catch((error: unknown) =>
       pass.stop({ kind: 'broken', error }),
     );
-  });
+  };
+  pass.whenLive(site, declared, start, { fresh: entry.kind === 'announce' && !earlierDoubt });
 }
 
 async function runLive(
@@ -214,7 +216,8 @@ async function runLive(
   for (;;) {
     const key = attemptKey(dispatch.site, entry.attempt, dispatch.declared);
     if (entry.kind === 'announce') {
-      if ((await announce(dispatch, writer, key, entry, settle)) === 'refused') return;
+      if ((await announce(dispatch, writer, key, entry, settle, earlierDoubt)) === 'refused')
+        return;
     }
     if (entry.kind === 'probe') {
       const next = await askProbe(dispatch, writer, key, entry, settle);

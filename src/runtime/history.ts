@@ -10,6 +10,7 @@ import { decode } from '../protocol/canonical.ts';
 import { genesisHash, verifyChain } from '../protocol/chain.ts';
 import { siteKey } from '../protocol/doubt.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
+import type { Phase } from '../protocol/keys.ts';
 import type { RecordBody, RecordOf, Site, StepOutcome, StoredRecord } from '../protocol/record.ts';
 import { decodeBody } from '../protocol/record-codec.ts';
 import { sealContext } from './payloads.ts';
@@ -90,12 +91,23 @@ export class History {
     return { site, records };
   }
 
-  /** The first recorded dispatch nobody asked for, optionally of one step only. */
-  unread(step?: string): HistoryRecord | undefined {
-    if (step === undefined) return this.#unread.values().next().value;
-    if ((this.#unreadOfStep.get(step) ?? 0) === 0) return undefined;
+  /** The first recorded dispatch nobody asked for; the forward ones alone while nothing is undone yet. */
+  unread(phase: Phase | 'any'): HistoryRecord | undefined {
     for (const record of this.#unread.values()) {
-      if ('site' in record.body && record.body.site.step === step) return record;
+      if (phase === 'any' || ('site' in record.body && record.body.site.phase === phase)) {
+        return record;
+      }
+    }
+    return undefined;
+  }
+
+  /** The same of one step's forward phase. */
+  unreadOf(step: string): HistoryRecord | undefined {
+    if ((this.#unreadOfStep.get(step) ?? 0) === 0) return undefined;
+    for (const { body, stored } of this.#unread.values()) {
+      if ('site' in body && body.site.step === step && body.site.phase === 'forward') {
+        return { body, stored };
+      }
     }
     return undefined;
   }
@@ -139,6 +151,28 @@ export class History {
   get standingDecision(): RecordOf<'QuarantineDecided'> | RecordOf<'RunResumed'> | null {
     const last = this.records.at(-1)?.body;
     return last?.kind === 'QuarantineDecided' || last?.kind === 'RunResumed' ? last : null;
+  }
+
+  /** The recorded start of an unwind, or null while nothing is being undone (decision 4). */
+  get unwind(): HistoryRecord | null {
+    return this.records.find(({ body }) => body.kind === 'UnwindStarted') ?? null;
+  }
+
+  /** What a step's undo came to last, or null. */
+  compensated(step: string): StepOutcome | null {
+    for (let index = this.records.length - 1; index >= 0; index -= 1) {
+      const body = this.records[index]?.body;
+      if (body?.kind === 'StepCompensated' && body.step === step) return body.outcome;
+    }
+    return null;
+  }
+
+  /** True when a person reopened the turn after this record. */
+  reopenedAfter(seq: number): boolean {
+    return this.records.some(
+      ({ body }) =>
+        body.seq > seq && body.kind === 'QuarantineDecided' && body.decision === 'reopen',
+    );
   }
 
   get plan(): RecordOf<'PlanFrozen'> | null {

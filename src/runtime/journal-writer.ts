@@ -175,6 +175,14 @@ export class JournalWriter {
     }
   }
 
+  /** Writes whatever is pending and waits until it is acknowledged or the writer has ended. */
+  async force(): Promise<void> {
+    while (this.#end === null && (this.#pending.length > 0 || this.busy)) {
+      this.#flush();
+      await this.settled();
+    }
+  }
+
   /** Where the writer stands: what is added after it can be taken back while nothing was written. */
   mark(): WriterMark {
     return {

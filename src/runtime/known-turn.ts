@@ -35,6 +35,10 @@ export async function knownTurn(
   }
   const { head, end } = begun;
   const open = head?.open?.turn === request.ref.turn ? head.open : null;
+  if (open === null && end?.status === 'suspended') {
+    const turn = await endView(runtime, request.ref, keyring, end);
+    return { kind: 'answer', answer: { kind: 'pending', turn } };
+  }
   if (open === null && end !== null && isConclusion(end.status)) {
     const turn = await endView(runtime, request.ref, keyring, end);
     const currentRevision = head?.revision ?? end.revision;

@@ -5,60 +5,29 @@
 //   T5/T6/T7  every outcome reaches the code through the scheduler, in an order the journal repeats.
 //   Decision 6  a swallowed doubt still quarantines: the verdict reads the journal, not the code's word.
 
-import type { StopRequest, TurnRef } from '../ports/store.ts';
-import type { Sealer } from '../ports/vault.ts';
-import type { Budget } from '../protocol/budget.ts';
-import type { FoldedState, StateChange } from '../protocol/checkpoint.ts';
+import type { StopRequest } from '../ports/store.ts';
+import type { StateChange } from '../protocol/checkpoint.ts';
+import { AgentError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import { Meter } from '../protocol/meter.ts';
 import type { RecordBody, Site } from '../protocol/record.ts';
-import type { AgentDefinition } from './agent-definition.ts';
+import type { StagedAct } from './acts.ts';
+import { runAct } from './acts.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import { runEffect } from './effect-runner.ts';
-import type { History } from './history.ts';
-import type { JournalWriter, WriterEnd } from './journal-writer.ts';
 import { never } from './never.ts';
+import type { PassEnd, PassSetup } from './pass-setup.ts';
 import type { Divergence } from './resume-point.ts';
 import { attemptKey } from './resume-point.ts';
-import type { Runtime } from './runtime.ts';
 import { Scheduler } from './scheduler.ts';
+import type { Act } from './turn-context.ts';
+import { TurnSuspendedError } from './turn-context.ts';
 import { TurnScope } from './turn-scope.ts';
-
-export interface PassSetup {
-  readonly runtime: Runtime;
-  readonly ref: TurnRef;
-  readonly agent: AgentDefinition;
-  readonly input: unknown;
-  readonly subject: string | null;
-  readonly budget: Budget | null;
-  readonly seed: Uint8Array;
-  readonly admittedAt: EpochMs;
-  readonly revision: number;
-  readonly state: FoldedState;
-  readonly scope: string;
-  readonly sealer: Sealer;
-  readonly history: History;
-  /** Null in a strict pass: it writes nothing (ST-4). */
-  readonly writer: JournalWriter | null;
-  /** Wall instant the host ends this pass, or null. */
-  readonly deadlineAt: EpochMs | null;
-  readonly drain: AbortSignal | null;
-}
-
-export type PassEnd =
-  | { readonly kind: 'returned'; readonly value: unknown }
-  | { readonly kind: 'threw'; readonly error: unknown }
-  | { readonly kind: 'diverged'; readonly divergence: Divergence }
-  /** The pass stopped before an announcement; `wakeAt` is null for "as soon as possible". */
-  | { readonly kind: 'parked'; readonly wakeAt: EpochMs | null }
-  | { readonly kind: 'timeout' }
-  /** A stop request was seen at a boundary; what was in flight has finished. */
-  | { readonly kind: 'cancelled'; readonly request: StopRequest }
-  /** A strict pass met an announcement without an outcome. */
-  | { readonly kind: 'undecidable'; readonly site: Site }
-  | { readonly kind: 'broken'; readonly error: unknown }
-  | { readonly kind: 'ended'; readonly end: WriterEnd };
+import type { StepState, UnwindEnd, UnwindStart } from './unwind.ts';
+import { decideUnwind, runUnwind } from './unwind.ts';
+import type { OpenWait, WaitSpec } from './wait-runner.ts';
+import { runWait } from './wait-runner.ts';
 
 export class Pass {
   readonly setup: PassSetup;
@@ -67,6 +36,11 @@ export class Pass {
   readonly changes: StateChange[] = [];
   readonly stepNames = new Set<string>();
   readonly meter = new Meter();
+  /** Acts of this pass, whoever staged them first. */
+  readonly staged: StagedAct[] = [];
+  /** Steps as this pass met them, with how each is taken back. */
+  readonly steps = new Map<string, StepState>();
+  readonly #waiting = new Map<string, OpenWait>();
   readonly #firstWaiting: { site: Site; declared: DeclaredEffect }[] = [];
   readonly #done: Promise<PassEnd>;
   #finish: (end: PassEnd) => void = () => undefined;
@@ -77,6 +51,11 @@ export class Pass {
   #wakeAt: EpochMs | null = null;
   #draining = false;
   #stopRequest: StopRequest | null = null;
+  #interrupted = false;
+  #unwinding = false;
+  #unwound: UnwindEnd | null = null;
+  /** Dispatches that were started and not settled, waits left out. */
+  #outstanding = 0;
   #lookedAt = 0;
   #instant: EpochMs;
   #cancelTimers: (() => void)[] = [];
@@ -102,6 +81,15 @@ export class Pass {
     return this.setup.writer === null;
   }
 
+  /** True when only what is recorded may run forward: the turn is being stopped or unwound (decisions 4, 5). */
+  get historyOnly(): boolean {
+    return this.#stopRequest !== null || this.#unwinding || this.setup.history.unwind !== null;
+  }
+
+  get stopRequest(): StopRequest | null {
+    return this.#stopRequest;
+  }
+
   get draining(): boolean {
     return this.#draining;
   }
@@ -113,7 +101,7 @@ export class Pass {
 
   /** True when the code's main function has ended: nothing new may start outside an open step. */
   get mainEnded(): boolean {
-    return this.#main !== null && this.#openSteps === 0;
+    return (this.#main !== null && this.#openSteps === 0) || this.#unwinding;
   }
 
   /** Runs the code until it ends, is stopped, or may not go on. */
@@ -138,14 +126,49 @@ export class Pass {
 
   /** Dispatches one declared effect of the agent's code [T5, T7]. */
   dispatch(site: Site, declared: DeclaredEffect): Promise<unknown> {
-    if (this.#end !== null) return never();
-    return runEffect(this, site, declared);
+    if (this.#end !== null || this.#interrupted) return never();
+    this.#outstanding += 1;
+    return runEffect(this, site, declared).finally(() => {
+      this.#outstanding -= 1;
+    });
   }
 
-  /** Queues a dispatch for the end of history, remembering the first for a divergence report. */
-  whenLive(site: Site, declared: DeclaredEffect, start: () => void): void {
+  /** Asks a person, an event or an instant; settles in the pass that finds the answer. */
+  wait(site: Site, spec: WaitSpec): Promise<unknown> {
+    if (this.#end !== null || this.#interrupted) return never();
+    return runWait(this, site, spec);
+  }
+
+  /** Stages a deferred act [T1]. */
+  act(site: Site, act: Act): Promise<string> {
+    if (this.#end !== null || this.#interrupted) return never();
+    return runAct(this, site, act);
+  }
+
+  /** A wait nobody has settled: its branch rests until the whole pass does. */
+  rests(wait: OpenWait): void {
+    this.#waiting.set(wait.id, wait);
+    this.scheduler.kick();
+  }
+
+  /**
+   * Queues a dispatch for the end of history, remembering the first for a divergence report. A fresh one of
+   * the forward phase never starts while the turn is being stopped or unwound.
+   */
+  whenLive(
+    site: Site,
+    declared: DeclaredEffect,
+    start: () => void,
+    of: { readonly fresh: boolean },
+  ): void {
+    if (of.fresh && site.phase === 'forward' && this.historyOnly) return this.scheduler.kick();
     this.#firstWaiting.push({ site, declared });
     this.scheduler.whenLive(start);
+  }
+
+  /** True when an announcement of the forward phase may not start any more: only an open doubt is still settled. */
+  stops(site: Site, doubt: boolean): boolean {
+    return this.#stopRequest !== null && site.phase === 'forward' && !doubt;
   }
 
   /** Milliseconds between the admission and the last settled record. */
@@ -177,7 +200,7 @@ export class Pass {
   /** Honours a stop request: nothing new starts, what is in flight finishes (CA-2). */
   cancel(request: StopRequest): void {
     this.#stopRequest = request;
-    this.drain();
+    this.scheduler.kick();
   }
 
   /** A step boundary: looks for a stop request when the last look is `limits.stopLookMs` old (B3). */
@@ -213,7 +236,10 @@ export class Pass {
   async #runMain(root: TurnScope): Promise<void> {
     try {
       const value = await this.setup.agent.run(root, this.setup.input);
-      this.#main = { kind: 'returned', value };
+      this.#main =
+        this.#outstanding === 0
+          ? { kind: 'returned', value }
+          : { kind: 'threw', error: notAwaited() };
     } catch (error) {
       this.#main = { kind: 'threw', error };
     }
@@ -221,7 +247,7 @@ export class Pass {
   }
 
   #frontier(): boolean {
-    const left = this.setup.history.unread();
+    const left = this.setup.history.unread(this.#unwinding ? 'any' : 'forward');
     if (left === undefined) return true;
     const asked = this.#firstWaiting[0];
     if (!('site' in left.body)) return true;
@@ -240,13 +266,80 @@ export class Pass {
 
   #idle(): void {
     if (this.setup.writer?.busy === true) return;
-    if (this.#stopRequest !== null)
-      return this.stop({ kind: 'cancelled', request: this.#stopRequest });
-    if (this.#main !== null && (this.#openSteps === 0 || this.#parked === 0)) {
-      if (!this.#frontier()) return;
-      return this.stop(this.#main);
+    if (this.#unwound !== null) {
+      if (this.#frontier()) this.stop({ kind: 'unwound', ...this.#unwound });
+      return;
     }
-    if (this.#parked > 0 || this.#draining) this.stop({ kind: 'parked', wakeAt: this.#wakeAt });
+    if (!this.#unwinding && this.#forwardIdle()) return;
+    if (this.#parked > 0 || this.#draining)
+      return this.stop({ kind: 'parked', wakeAt: this.#wakeAt });
+    if (this.#waiting.size > 0) this.#rest();
+  }
+
+  /** The forward phase cannot move: true when that settles the pass or starts its unwind. */
+  #forwardIdle(): boolean {
+    const main = this.#main;
+    const request = this.#stopRequest;
+    if (request !== null && this.#parked === 0) {
+      this.#endForward({ kind: 'cancelled', request });
+      return true;
+    }
+    if (main !== null && (this.#openSteps === 0 || this.#parked === 0)) {
+      if (this.#restsAt(main)) return false;
+      this.#endForward(main);
+      return true;
+    }
+    if (!this.historyOnly || this.#parked > 0) return false;
+    this.#endForward(null);
+    return true;
+  }
+
+  /** Decision 6: a suspension that the code swallowed suspends all the same. */
+  #restsAt(main: { kind: 'returned' | 'threw'; error?: unknown }): boolean {
+    if (this.#waiting.size === 0 || this.historyOnly) return false;
+    if (main.kind === 'threw') return main.error instanceof TurnSuspendedError;
+    return this.#interrupted;
+  }
+
+  #endForward(end: Parameters<typeof decideUnwind>[1]): void {
+    if (!this.#frontier()) return;
+    const settle = this.scheduler.begin();
+    decideUnwind(this, end).then(
+      (start) =>
+        settle(() => {
+          if (start === null) return this.stop(end ?? { kind: 'timeout' });
+          this.#unwind(start);
+        }),
+      (error: unknown) => this.stop({ kind: 'broken', error }),
+    );
+  }
+
+  #unwind(start: UnwindStart): void {
+    this.#unwinding = true;
+    this.#interrupted = false;
+    this.#waiting.clear();
+    runUnwind(this, start).then(
+      (end) => {
+        this.#unwound = end;
+        this.scheduler.kick();
+      },
+      (error: unknown) => {
+        if (!(error instanceof TurnSuspendedError)) this.stop({ kind: 'broken', error });
+        this.scheduler.kick();
+      },
+    );
+  }
+
+  /** Everything left waits: the code is told once, so that siblings end by severity (CC-2), then the pass rests. */
+  #rest(): void {
+    const waits = [...this.#waiting.values()];
+    if (!this.#interrupted) {
+      this.#interrupted = true;
+      for (const wait of waits) wait.interrupt(new TurnSuspendedError());
+      return this.scheduler.kick();
+    }
+    if (this.strict) return this.stop({ kind: 'undecidable', site: (waits[0] as OpenWait).site });
+    this.stop({ kind: 'suspended', waits });
   }
 
   #watch(): void {
@@ -285,15 +378,15 @@ export class Pass {
   }
 }
 
-/** What a record says was asked for. */
-function recordedAs(body: Extract<RecordBody, { site: Site }>): Divergence['recorded'] {
-  if (body.kind !== 'EffectStarted') return { kind: 'a refused effect', key: body.key, attempt: 0 };
-  return { kind: body.effect, key: body.key, attempt: body.attempt };
+function notAwaited(): AgentError {
+  return new AgentError('an effect was started and not awaited before the turn ended', {
+    code: 'effect_not_awaited',
+  });
 }
 
-/** Text of a site for people: `step reserve, effect 2`. */
-export function describeSite(site: Site): string {
-  const where = site.step === '' ? 'outside a step' : `step ${site.step}`;
-  const phase = site.phase === 'forward' ? '' : ' (undo)';
-  return `${where}${phase}, effect ${site.ordinal}`;
+/** What a record says was asked for. */
+function recordedAs(body: Extract<RecordBody, { site: Site }>): Divergence['recorded'] {
+  if (body.kind === 'ActStaged') return { kind: body.effect, key: body.key, attempt: 1 };
+  if (body.kind !== 'EffectStarted') return { kind: 'a refused effect', key: body.key, attempt: 0 };
+  return { kind: body.effect, key: body.key, attempt: body.attempt };
 }

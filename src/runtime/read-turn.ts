@@ -25,6 +25,9 @@ export async function readTurn(runtime: Runtime, ref: TurnRef): Promise<TurnView
     if (view.status !== 'quarantined') return view;
     return { ...view, undecided: (await readUndecided(runtime, ref)) ?? [] };
   }
+  if (!open && begun.end?.status === 'suspended') {
+    return endView(runtime, ref, keyring, begun.end);
+  }
   if (begun.first === null && begun.work?.accepted == null) return null;
   return runningView(ref, begun);
 }

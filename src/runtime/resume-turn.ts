@@ -20,13 +20,15 @@ import { keyringOf } from './keyring.ts';
 import { endView } from './known-turn.ts';
 import { Lease } from './lease.ts';
 import { Pass } from './pass.ts';
-import type { PassOutcome } from './run-turn.ts';
+import type { PassOutcome } from './pass-ending.ts';
 import { drive, newWriter, refusal } from './run-turn.ts';
 import type { Runtime } from './runtime.ts';
-import { loadState } from './thread-state.ts';
+import { checkpointAt, loadState } from './thread-state.ts';
+import { budgetOf } from './turn-budget.ts';
 import type { HostBounds } from './turn-request.ts';
 import { admissionFrom } from './turn-request.ts';
 import type { TurnAnswer } from './turn-view.ts';
+import { driveOpen } from './with-turn.ts';
 
 /** A turn that stands concluded, with what is needed to go on with it or to write beside it. */
 export interface Standing {
@@ -65,6 +67,7 @@ export async function readStanding(runtime: Runtime, ref: TurnRef): Promise<Stan
 
 /** Status a standing turn ended with. */
 export function standingStatus(history: History): string {
+  if (history.records.at(-1)?.body.kind === 'RunSuspended') return 'suspended';
   return history.lastConclusion?.outcome ?? 'running';
 }
 
@@ -79,7 +82,9 @@ export async function resumeTurn(
     const { history, head, begun, keyring } = standing;
     const status = parseStatus(standingStatus(history));
     const decided = history.standingDecision !== null;
-    if (seals(status) || (status === 'quarantined' && !decided))
+    // SA-10: work that was taken back is not gone on with.
+    const closed = status === 'failed' && history.unwind !== null;
+    if (seals(status) || closed || (status === 'quarantined' && !decided))
       return recorded(runtime, ref, standing);
     if (head.open !== null) {
       const left = head.open.leaseUntil - runtime.clock.now();
@@ -99,6 +104,8 @@ export async function resumeTurn(
       const turn = await endView(runtime, ref, keyring, begun.end);
       return { kind: 'concluded', turn, replayed: false, currentRevision: head.revision };
     }
+    const open = await driveOpen(runtime, ref, host);
+    if (open.kind === 'answer') return open.answer;
   }
   throw new TurnstoneError('store_unavailable', 'the thread changed under every attempt to begin', {
     retry: 'now',
@@ -158,11 +165,18 @@ async function runResume(
     writer,
     input: agent.parseInput(admission.input),
     subject: admission.subject,
+    actor: admission.actor,
     budget: await budgetOf(runtime, ref, standing, admission.budget),
     seed: fromBase64url(admission.seed),
     admittedAt: createdAt,
     revision: admitted.body.revision,
-    state: await loadState(runtime, keyring, ref, begun.checkpoint, agent),
+    state: await loadState(
+      runtime,
+      keyring,
+      ref,
+      await checkpointAt(runtime, ref, begun.checkpoint, admitted.body.revision),
+      agent,
+    ),
     scope: admitted.body.scope,
     deadlineAt: host.deadlineAt ?? null,
     drain: host.drain ?? null,
@@ -193,23 +207,6 @@ export async function currentBudget(
   if (admitted === null) return null;
   const opened = await openRecord(runtime.store, standing.sealer, ref, admitted.record);
   return budgetOf(runtime, ref, standing, admissionFrom(opened).budget);
-}
-
-/** The admitted budget with the fields later resumes named (ruling 26). */
-export async function budgetOf(
-  runtime: Runtime,
-  ref: TurnRef,
-  of: { readonly history: History; readonly sealer: Sealer },
-  admitted: Budget | null,
-): Promise<Budget | null> {
-  let budget = admitted;
-  for (const record of of.history.records) {
-    if (record.body.kind !== 'RunResumed') continue;
-    const payload = await openRecord(runtime.store, of.sealer, ref, record);
-    if (typeof payload !== 'object' || payload === null || !('budget' in payload)) continue;
-    if (payload.budget !== null) budget = { ...budget, ...(payload.budget as Budget) };
-  }
-  return budget;
 }
 
 /** A person writes under the epoch that stands: nothing is claimed. */

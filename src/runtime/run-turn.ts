@@ -7,49 +7,26 @@ import type { Sealer } from '../ports/vault.ts';
 import { canonicalVersion, encode } from '../protocol/canonical.ts';
 import { genesisHash } from '../protocol/chain.ts';
 import { base64url, fromBase64url } from '../protocol/digest.ts';
-import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import type { AgentDefinition } from './agent-definition.ts';
-import type { Verdict } from './conclude.ts';
-import { conclude, verdictOf } from './conclude.ts';
+import { conclude } from './conclude.ts';
 import { emptyHistory, historyOf, openRecord } from './history.ts';
-import { inboxEntry } from './inbox-message.ts';
 import { JournalWriter, noPayload, payloadOf } from './journal-writer.ts';
 import type { Keyring } from './keyring.ts';
-import { runningView } from './known-turn.ts';
 import { Lease } from './lease.ts';
-import type { PassEnd } from './pass.ts';
 import { Pass } from './pass.ts';
+import type { Opened, PassOutcome } from './pass-ending.ts';
+import { brokenOff, park, unavailable } from './pass-ending.ts';
 import { relayThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
+import { suspendTurn } from './suspend-turn.ts';
 import { mayContinue } from './thread-gates.ts';
-import { loadState } from './thread-state.ts';
+import { checkpointAt, loadState } from './thread-state.ts';
+import { budgetOf } from './turn-budget.ts';
 import type { Admission, HostBounds, TurnRequest } from './turn-request.ts';
 import { admissionFrom } from './turn-request.ts';
-import type { TurnAnswer } from './turn-view.ts';
-
-export type PassOutcome =
-  | { readonly kind: 'answer'; readonly answer: TurnAnswer }
-  /** The world moved: begin again. */
-  | { readonly kind: 'again' }
-  /** A resumed pass came to the recorded conclusion and wrote nothing. */
-  | { readonly kind: 'unchanged' };
-
-/** A pass with everything its ending needs. */
-export interface Opened {
-  readonly runtime: Runtime;
-  readonly ref: TurnRef;
-  readonly begun: Begun;
-  readonly keyring: Keyring;
-  readonly pass: Pass;
-  readonly writer: JournalWriter;
-  readonly lease: Lease;
-  readonly hold: () => Hold;
-  readonly digest: string;
-  readonly createdAt: EpochMs;
-  /** A verdict that stands before any code runs (a fingerprint that moved under an open turn). */
-  readonly refused: Verdict | null;
-}
+import type { Verdict } from './verdict.ts';
+import { verdictOf } from './verdict.ts';
 
 /** Runs a turn that has no journal yet. */
 export async function runFresh(of: {
@@ -123,6 +100,7 @@ function passFacts(
     agent: of.request.agent,
     input: of.request.input,
     subject: of.request.subject,
+    actor: of.request.actor,
     budget: of.request.budget,
     seed: fromBase64url(admission.seed),
     admittedAt,
@@ -227,7 +205,8 @@ export async function runTakeover(of: {
     claim: null,
     progressed: () => pass.progressed(),
   });
-  const state = await loadState(runtime, keyring, ref, begun.checkpoint, agent);
+  const seen = await checkpointAt(runtime, ref, begun.checkpoint, admitted.body.revision);
+  const state = await loadState(runtime, keyring, ref, seen, agent);
   const createdAt = admitted.body.at as EpochMs;
   const pass: Pass = new Pass({
     runtime,
@@ -239,7 +218,8 @@ export async function runTakeover(of: {
     writer,
     input: agent.parseInput(admission.input),
     subject: admission.subject,
-    budget: admission.budget,
+    actor: admission.actor,
+    budget: await budgetOf(runtime, ref, { history, sealer }, admission.budget),
     seed: fromBase64url(admission.seed),
     admittedAt: createdAt,
     revision: admitted.body.revision,
@@ -292,6 +272,7 @@ export async function drive(opened: Opened): Promise<PassOutcome> {
     const end = opened.refused === null ? await pass.run() : null;
     if (end !== null && (end.kind === 'ended' || end.kind === 'broken')) return brokenOff(end);
     if (end?.kind === 'parked') return await park(opened, end.wakeAt);
+    if (end?.kind === 'suspended') return await suspendTurn(opened, end.waits);
     if (end?.kind === 'undecidable') return { kind: 'again' };
     const bodies = [...pass.setup.history.bodies(), ...writer.added];
     const verdict = opened.refused ?? verdictOf(end ?? { kind: 'timeout' }, bodies);
@@ -309,18 +290,6 @@ async function lookForStop({ runtime, ref, begun, pass }: Opened): Promise<void>
   if (request !== null) pass.cancel(request);
 }
 
-function brokenOff(end: Extract<PassEnd, { kind: 'ended' | 'broken' }>): PassOutcome {
-  if (end.kind === 'broken') {
-    if (end.error instanceof TurnstoneError) throw end.error;
-    throw new TurnstoneError('internal_error', 'the pass broke off', {
-      retry: 'now',
-      cause: end.error,
-    });
-  }
-  if (end.end.kind === 'unavailable') throw end.end.error;
-  return { kind: 'again' };
-}
-
 async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
   const { runtime, ref, begun, keyring, pass, writer, digest, createdAt } = opened;
   if (repeatsItself(opened, verdict)) return { kind: 'unchanged' };
@@ -336,6 +305,10 @@ async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
     createdAt,
   });
   if (concluded.kind === 'displaced') return { kind: 'again' };
+  if (concluded.kind === 'stopped') {
+    await park(opened, null);
+    return { kind: 'again' };
+  }
   const { turn } = concluded;
   const name = turn.status === 'succeeded' ? 'turn.committed' : `turn.${turn.status}`;
   runtime.telemetry.emit(name, { threadId: ref.thread, turnId: ref.turn, revision: turn.revision });
@@ -356,45 +329,6 @@ function repeatsItself(opened: Opened, verdict: Verdict): boolean {
   return last.outcome === verdict.status && last.code === verdict.error?.code;
 }
 
-/** Drain rule: hands the lease back; the turn stays the open one and goes on by an inbox message. */
-async function park(opened: Opened, wakeAt: EpochMs | null): Promise<PassOutcome> {
-  const { runtime, ref, writer, begun, pass } = opened;
-  if (!writer.held) {
-    throw new TurnstoneError(
-      'shutting_down',
-      'the host stops before this turn began; send it again',
-      {
-        retry: { afterMs: 1_000 },
-      },
-    );
-  }
-  const batch = await writer.lastBatch();
-  if (writer.end !== null) return brokenOff({ kind: 'ended', end: writer.end });
-  const now = runtime.clock.now();
-  const due = wakeAt ?? now;
-  const parked = await runtime.store.park({
-    ref,
-    writer: writer.writer,
-    batch,
-    announced: writer.announced,
-    wakeAt: due,
-    entries: due > now ? [] : [inboxEntry(ref, `park:${batch.index}`)],
-    now,
-  });
-  if (parked.kind === 'unknown') throw unavailable(parked.cause);
-  if (parked.kind === 'lost') return { kind: 'again' };
-  runtime.telemetry.emit('turn.parked', { threadId: ref.thread, turnId: ref.turn, wakeAt: due });
-  await runtime.later(() => relayThread(runtime, ref));
-  const view = runningView(ref, begun);
-  const turn = {
-    ...view,
-    agent: pass.setup.agent.name,
-    createdAt: opened.createdAt,
-    updatedAt: now,
-  };
-  return { kind: 'answer', answer: { kind: 'pending', turn } };
-}
-
 /** The identity of a new pass over a head: its token is fresh, its epoch the next. */
 export function newWriter(runtime: Runtime, head: Head | null): Writer {
   return {
@@ -403,11 +337,4 @@ export function newWriter(runtime: Runtime, head: Head | null): Writer {
     epoch: (head?.epoch ?? 0) + 1,
     cancelsSeen: head?.cancels ?? 0,
   };
-}
-
-function unavailable(cause: unknown): TurnstoneError {
-  return new TurnstoneError('store_unavailable', 'a write of this turn has no known outcome', {
-    retry: 'now',
-    cause,
-  });
 }

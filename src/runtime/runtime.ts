@@ -1,9 +1,10 @@
 // Everything a pass needs from outside, in one value made by a composition root.
 import type { Clock, Entropy } from '../ports/clock.ts';
 import type { Queues } from '../ports/queue.ts';
-import type { TurnStore } from '../ports/store.ts';
+import type { TurnRef, TurnStore } from '../ports/store.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import type { Vault } from '../ports/vault.ts';
+import type { EpochMs } from '../protocol/ids.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 
 export interface RuntimeSettings {
@@ -28,6 +29,8 @@ export interface Runtime {
   /** Identifies this process or invocation, never an agent (LE-6). */
   readonly owner: string;
   readonly settings: RuntimeSettings;
+  /** Wakes a suspended turn at its deadline, where the host can; the sweeper does it everywhere. */
+  alarm?(ref: TurnRef, at: EpochMs): void;
   /** Runs work that need not delay an answer: awaited where the host freezes after it (Lambda), tracked elsewhere. */
   later(work: () => Promise<void>): Promise<void>;
 }

@@ -3,8 +3,12 @@
 //   Rule 6 of page 09  work rows are the only discovery; unsent entries, due wakes and lapsed runs are theirs.
 
 import type { ThreadRef, WorkRow } from '../ports/store.ts';
+import type { DueRow } from '../ports/waits.ts';
 import { describeError } from '../protocol/errors.ts';
+import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
+import { intentEntry } from './acts.ts';
+import { finishLook } from './events.ts';
 import { groupOf, inboxEntry } from './inbox-message.ts';
 import { isSpent, sendThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
@@ -40,7 +44,60 @@ export async function sweep(runtime: Runtime): Promise<SweepReport> {
   for (const thread of threads.values()) {
     if (await guarded(runtime, thread, () => sendThread(runtime, thread))) relayed += 1;
   }
-  return { rows: rows.length, stranded, woken, relayed, oldestMs };
+  const waited = await sweepWaits(runtime, now);
+  const found = rows.length + waited.found;
+  return { rows: found, stranded, woken: woken + waited.woken, relayed, oldestMs };
+}
+
+/** Deadlines that have come, events whose look died, acts nobody settled. */
+async function sweepWaits(
+  runtime: Runtime,
+  now: EpochMs,
+): Promise<{ found: number; woken: number }> {
+  const before = (now - limits.unsentMs) as EpochMs;
+  const limit = limits.sweepPageRows;
+  const [due, looks, owed] = await Promise.all([
+    runtime.store.due(now, limit),
+    runtime.store.looks(before, limit),
+    runtime.store.owedIntents(before, limit),
+  ]);
+  let woken = 0;
+  for (const row of due)
+    if (await guarded(runtime, row.ref, () => wakeDue(runtime, row))) woken += 1;
+  for (const look of looks) {
+    const place = { tenant: look.tenant, thread: look.event as ThreadRef['thread'] };
+    await guarded(runtime, place, async () => {
+      await finishLook(runtime, look);
+      return true;
+    });
+  }
+  const period = Math.floor(now / Math.max(runtime.settings.leaseMs, 1_000));
+  for (const { ref, id } of owed) {
+    await guarded(runtime, ref, async () => {
+      const entry = intentEntry(ref, id);
+      const dedupId = `${entry.id}:${period}`;
+      await runtime.queues.intents.send([{ group: groupOf(ref), dedupId, body: entry.body }]);
+      return true;
+    });
+  }
+  return { found: woken + looks.length + owed.length, woken };
+}
+
+/** A turn whose deadline has come is woken; a row that speaks of an earlier rest is dropped (B-52). */
+async function wakeDue(runtime: Runtime, row: DueRow): Promise<boolean> {
+  const { end, head } = await runtime.store.begin(row.ref, null);
+  const rests = end?.status === 'suspended' && head?.open?.turn !== row.ref.turn;
+  const later = end?.dueAt != null && end.dueAt > row.at;
+  if (end?.status !== 'suspended' || later) {
+    await runtime.store.dropDue(row);
+    return false;
+  }
+  if (!rests) return false;
+  const period = Math.floor(runtime.clock.now() / Math.max(runtime.settings.leaseMs, 1_000));
+  const entry = inboxEntry(row.ref, `due:${row.at}:${period}`);
+  const message = { group: groupOf(row.ref), dedupId: entry.id, body: entry.body };
+  await runtime.queues.inbox.send([message]);
+  return true;
 }
 
 /** Asks for a pass: the message id carries the row's state, so that repeats within it collapse. */

@@ -2,7 +2,7 @@
 //   T1   the next checkpoint is the latest one and this turn's changes, never a rebuilt copy (K-08).
 //   T12  segments of an erased subject are skipped; nobody else's share goes with them (B16).
 
-import type { Checkpoint, CheckpointSegment, PartSet, TurnRef } from '../ports/store.ts';
+import type { Checkpoint, CheckpointSegment, PartSet, ThreadRef, TurnRef } from '../ports/store.ts';
 import { encode } from '../protocol/canonical.ts';
 import type { FoldedState, OrderedChange, StateChange } from '../protocol/checkpoint.ts';
 import {
@@ -37,6 +37,26 @@ export async function loadState(
       state = foldState(state, segment.scope, changes as readonly StateChange[]);
   }
   return migrate(state, checkpoint.schema, agent);
+}
+
+/**
+ * The checkpoint as it stood at a revision: what a turn was admitted under, however many committed since
+ * (ruling 10). Snapshots archive the checkpoint they replace.
+ */
+export async function checkpointAt(
+  runtime: Runtime,
+  ref: ThreadRef,
+  latest: Checkpoint | null,
+  revision: number,
+): Promise<Checkpoint | null> {
+  if (revision === 0) return null;
+  let checkpoint = latest;
+  while (checkpoint !== null && checkpoint.base !== null && checkpoint.base.revision > revision) {
+    checkpoint = await runtime.store.archived(ref, checkpoint.base.revision);
+  }
+  if (checkpoint === null) return null;
+  const tail = checkpoint.tail.filter((segment) => segment.revision <= revision);
+  return { ...checkpoint, revision, tail };
 }
 
 async function loadBase(
@@ -111,6 +131,7 @@ export interface NextCheckpoint {
   readonly snapshot: {
     readonly revision: number;
     readonly segments: readonly CheckpointSegment[];
+    readonly archived: Checkpoint | null;
   } | null;
 }
 
@@ -119,7 +140,8 @@ export async function nextCheckpoint(of: {
   readonly ref: TurnRef;
   readonly keyring: Keyring;
   readonly latest: Checkpoint | null;
-  readonly loaded: FoldedState;
+  /** The latest state; read only when a snapshot is taken. */
+  readonly loaded: () => Promise<FoldedState>;
   readonly scope: string;
   readonly changes: readonly StateChange[];
   readonly schema: number;
@@ -139,11 +161,11 @@ export async function nextCheckpoint(of: {
   }
   const from = of.latest?.revision ?? 0;
   const shares: CheckpointSegment[] = [];
-  for (const [scope, share] of sharesOf(of.loaded)) {
+  for (const [scope, share] of sharesOf(await of.loaded())) {
     shares.push(await sealSegment(of, scope, from, encode(share), parts));
   }
   const base = { revision: from, count: shares.length };
-  const snapshot = { revision: from, segments: shares };
+  const snapshot = { revision: from, segments: shares, archived: of.latest };
   return { next: { revision, schema: of.schema, base, tail: segments }, parts, snapshot };
 }
 

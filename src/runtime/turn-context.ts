@@ -88,6 +88,53 @@ export interface ThreadState {
 export interface StepOptions {
   /** How the step is taken back; absent = undeclared (page 01, 4). */
   readonly compensation?: 'compensatable' | 'pivot' | 'unnecessary';
+  /**
+   * Takes a compensatable step back [T8]. Given the step's recorded output, or null when it did not complete.
+   * Its effects are announced and recorded like any other, and it may wait.
+   */
+  readonly undo?: (context: TurnContext, output: unknown) => Promise<unknown>;
+}
+
+/** A call a person must allow first; the digest they are shown is bound to `action` and this place. */
+export interface ApprovalRequest {
+  /** JSON-like: what will be done, as the person sees it. */
+  readonly action: unknown;
+  readonly summary?: string;
+  /** Default 24 h. */
+  readonly expiresInMs?: number;
+  /** Default true: whoever sent the turn cannot approve it. */
+  readonly fourEyes?: boolean;
+  /** Distinguishes a wider request after one that expired; part of its identity. */
+  readonly escalation?: number;
+}
+
+/** Silence is `expired`, never a consent (T10). */
+export interface ApprovalAnswer {
+  readonly decision: 'approved' | 'denied' | 'expired';
+  readonly by: string | null;
+  /** ISO 8601. */
+  readonly at: string;
+  readonly note: unknown;
+}
+
+export interface EventRequest {
+  readonly type: string;
+  /** JSON-like; compared in canonical form. */
+  readonly correlation: unknown;
+  /** Default 24 h. */
+  readonly expiresInMs?: number;
+}
+
+export type EventAnswer =
+  | { readonly kind: 'event'; readonly data: unknown }
+  | { readonly kind: 'expired'; readonly at: string };
+
+/** A deferred effect: performed by the effector after the turn's commit or suspension. */
+export interface Act {
+  readonly kind: string;
+  readonly args: unknown;
+  /** Past this the effector refuses it. Default 1 h. */
+  readonly expiresInMs?: number;
 }
 
 export interface TurnContext {
@@ -110,6 +157,14 @@ export interface TurnContext {
   note(text: string): void;
   /** Announces, performs and records one call [T5, T6, T7]. Throws `EffectError` when it failed or is in doubt. */
   effect<T>(effect: Effect<T>): Promise<T>;
+  /** Suspends the turn until a person answers or the deadline passes [T10]. */
+  approval(request: ApprovalRequest): Promise<ApprovalAnswer>;
+  /** Suspends the turn until an event of this type and correlation comes, or the deadline passes. */
+  event(request: EventRequest): Promise<EventAnswer>;
+  /** Suspends the turn for at least `ms` milliseconds; nothing runs meanwhile. */
+  sleep(ms: number): Promise<void>;
+  /** Stages a deferred effect and answers its intent id; its result comes as the event `act.result`. */
+  act(act: Act): Promise<string>;
   /** Runs a named part; names are unique in a turn. Steps started together run together. */
   step<T>(name: string, options: StepOptions, body: (step: TurnContext) => Promise<T>): Promise<T>;
 }
@@ -124,6 +179,25 @@ export class BudgetExhaustedError extends Error {
     super(message);
     this.limit = limit;
     this.step = step;
+  }
+}
+
+/** Thrown into code that waits when the whole turn comes to rest; whatever it does, the turn suspends. */
+export class TurnSuspendedError extends Error {
+  override readonly name = 'TurnSuspendedError';
+  readonly code = 'turn_suspended';
+  constructor() {
+    super('the turn waits for an answer; it goes on from here when one comes');
+  }
+}
+
+/** Thrown by code that gives its turn up: the turn ends `cancelled`, and what it did is taken back. */
+export class TurnDroppedError extends Error {
+  override readonly name = 'TurnDroppedError';
+  readonly code: string;
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
   }
 }
 

@@ -11,25 +11,41 @@ import { hmacParts } from '../protocol/digest.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import { parseStepName } from '../protocol/ids.ts';
+import type { Phase } from '../protocol/keys.ts';
 import { limits } from '../protocol/limits.ts';
+import type { Site } from '../protocol/record.ts';
 import { declareEffect } from './declared-effect.ts';
 import { exhausted } from './effect-announce.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
-import type { Effect, StepOptions, ThreadState, TurnContext } from './turn-context.ts';
-import { BudgetExhaustedError, EffectError } from './turn-context.ts';
+import type {
+  Act,
+  ApprovalAnswer,
+  ApprovalRequest,
+  Effect,
+  EventAnswer,
+  EventRequest,
+  StepOptions,
+  ThreadState,
+  TurnContext,
+} from './turn-context.ts';
+import { BudgetExhaustedError, EffectError, TurnSuspendedError } from './turn-context.ts';
+import type { StepState } from './unwind.ts';
+import { approvalSpec, eventSpec, timerSpec } from './wait-specs.ts';
 
 export class TurnScope implements TurnContext {
   readonly #pass: Pass;
   readonly #step: string;
+  readonly #phase: Phase;
   readonly state: ThreadState;
   #ordinal = 0;
   #draws = 0;
 
-  constructor(pass: Pass, step: string) {
+  constructor(pass: Pass, step: string, phase: Phase = 'forward') {
     this.#pass = pass;
     this.#step = step;
+    this.#phase = phase;
     this.state = stateOf(pass);
   }
 
@@ -98,20 +114,59 @@ export class TurnScope implements TurnContext {
   }
 
   async effect<T>(effect: Effect<T>): Promise<T> {
-    if (this.#pass.mainEnded) return never();
+    if (this.#closed) return never();
+    if (this.#pass.setup.agent.deferredOnly(effect.kind)) {
+      throw refused(
+        'kind',
+        'a kind that may be called inline; this one is only deferred',
+        effect.kind,
+      );
+    }
     const declared = declareEffect(effect as Effect<unknown>);
+    return (await this.#pass.dispatch(this.#nextSite(), declared)) as T;
+  }
+
+  async approval(request: ApprovalRequest): Promise<ApprovalAnswer> {
+    if (this.#closed) return never();
+    return (await this.#pass.wait(this.#nextSite(), approvalSpec(request))) as ApprovalAnswer;
+  }
+
+  async event(request: EventRequest): Promise<EventAnswer> {
+    if (this.#closed) return never();
+    return (await this.#pass.wait(this.#nextSite(), eventSpec(request))) as EventAnswer;
+  }
+
+  async sleep(ms: number): Promise<void> {
+    if (this.#closed) return never();
+    await this.#pass.wait(this.#nextSite(), timerSpec(ms));
+  }
+
+  async act(act: Act): Promise<string> {
+    if (this.#closed) return never();
+    return this.#pass.act(this.#nextSite(), act);
+  }
+
+  get #closed(): boolean {
+    return this.#phase === 'forward' && this.#pass.mainEnded;
+  }
+
+  #nextSite(): Site {
     const ordinal = this.#ordinal;
     this.#ordinal += 1;
-    const site = { step: this.#step, phase: 'forward' as const, ordinal };
-    return (await this.#pass.dispatch(site, declared)) as T;
+    return { step: this.#step, phase: this.#phase, ordinal };
   }
 
   async step<T>(
     name: string,
-    _options: StepOptions,
+    options: StepOptions,
     body: (step: TurnContext) => Promise<T>,
   ): Promise<T> {
     const pass = this.#pass;
+    if (this.#phase !== 'forward') {
+      throw new TurnstoneError('invalid_request', 'an undo has no steps of its own', {
+        retry: 'never',
+      });
+    }
     const step = parseStepName('step', name);
     if (pass.stepNames.has(step)) {
       throw new TurnstoneError(
@@ -133,23 +188,30 @@ export class TurnScope implements TurnContext {
         },
       );
     }
-    this.#admitStep(step);
-    pass.stepNames.add(step);
     const { history, writer } = pass.setup;
     const recorded = history.step(step);
+    if (!recorded.started && pass.historyOnly) return never();
+    this.#admitStep(step);
+    pass.stepNames.add(step);
+    const state: StepState = { compensation: options.compensation ?? 'undeclared', output: null };
+    if (options.undo !== undefined) state.undo = options.undo;
+    pass.steps.set(step, state);
     if (!recorded.started) writer?.ride({ kind: 'StepStarted', step }, noPayload);
     pass.stepOpened();
     try {
       await pass.boundary();
       const value = await body(new TurnScope(pass, step));
       this.#allRead(step);
+      state.output = value;
       if (recorded.outcome !== 'ok') {
         writer?.ride({ kind: 'StepFinished', step, outcome: 'ok' }, noPayload);
       }
       return value;
     } catch (error) {
       const stopped =
-        error instanceof BudgetExhaustedError || (error instanceof EffectError && error.undecided);
+        error instanceof TurnSuspendedError ||
+        error instanceof BudgetExhaustedError ||
+        (error instanceof EffectError && error.undecided);
       if (!stopped && recorded.outcome === null) {
         writer?.ride({ kind: 'StepFinished', step, outcome: 'failed' }, noPayload);
       }
@@ -189,7 +251,7 @@ export class TurnScope implements TurnContext {
   }
 
   #allRead(step: string): void {
-    const left = this.#pass.setup.history.unread(step);
+    const left = this.#pass.setup.history.unreadOf(step);
     if (left === undefined || left.body.kind !== 'EffectStarted') return;
     this.#pass.diverged({
       site: left.body.site,
@@ -205,6 +267,13 @@ export class TurnScope implements TurnContext {
     const mac = hmacParts(this.#pass.setup.seed, 'turnstone.draw.1', [this.#step, this.#draws]);
     return Uint8Array.from(mac.subarray(0, count));
   }
+}
+
+function refused(field: string, expected: string, got: string): TurnstoneError {
+  return new TurnstoneError('invalid_effect', `effect.${field}: expected ${expected}, got ${got}`, {
+    retry: 'never',
+    details: { field: `effect.${field}`, expected, got },
+  });
 }
 
 function stateOf(pass: Pass): ThreadState {

@@ -6,15 +6,15 @@ import { canonicalVersion } from '../protocol/canonical.ts';
 import { fromBase64url } from '../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
-import { verdictOf } from './conclude.ts';
 import type { History } from './history.ts';
 import { historyOf, openRecord } from './history.ts';
 import { keyringOf } from './keyring.ts';
-import type { PassEnd } from './pass.ts';
 import { Pass } from './pass.ts';
+import type { PassEnd } from './pass-setup.ts';
 import type { Runtime } from './runtime.ts';
-import { loadState } from './thread-state.ts';
+import { checkpointAt, loadState } from './thread-state.ts';
 import { admissionFrom } from './turn-request.ts';
+import { verdictOf } from './verdict.ts';
 
 export type StrictVerdict = Readonly<Record<string, unknown>> & {
   readonly verdict: 'verified' | 'diverged' | 'cannot_replay';
@@ -58,6 +58,7 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
     history,
     input: agent.parseInput(admission.input),
     subject: admission.subject,
+    actor: admission.actor,
     budget: admission.budget,
     seed: fromBase64url(admission.seed),
     admittedAt: body.at as EpochMs,
@@ -66,7 +67,7 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
       runtime,
       keyring,
       ref,
-      await checkpointBefore(runtime, ref, body.revision),
+      await checkpointAt(runtime, ref, (await runtime.store.thread(ref)).checkpoint, body.revision),
       agent,
     ),
     scope: body.scope,
@@ -86,20 +87,6 @@ function readHistory(positions: Parameters<typeof historyOf>[0]): History | Stri
     if (error.code === 'record_skew') return cannot('record_skew', { ...error.details });
     throw error;
   }
-}
-
-/** The state the turn saw: the tail up to its revision, when the checkpoint still reaches back to it. */
-async function checkpointBefore(runtime: Runtime, ref: TurnRef, revision: number) {
-  const { checkpoint } = await runtime.store.thread(ref);
-  if (checkpoint === null || revision === 0) return null;
-  const base =
-    checkpoint.base !== null && checkpoint.base.revision <= revision ? checkpoint.base : null;
-  return {
-    ...checkpoint,
-    revision,
-    base,
-    tail: checkpoint.tail.filter((segment) => segment.revision <= revision),
-  };
 }
 
 function cannot(reason: string, facts: Record<string, unknown> = {}): StrictVerdict {
@@ -125,6 +112,7 @@ function judge(end: PassEnd, history: History): StrictVerdict {
       return cannot('undecidable', { ...end.site });
     case 'returned':
     case 'threw':
+    case 'unwound':
     case 'timeout': {
       const { status } = verdictOf(end, history.bodies());
       if (status === recorded) return { verdict: 'verified', outcome: recorded };
@@ -138,6 +126,7 @@ function judge(end: PassEnd, history: History): StrictVerdict {
             cause: end.error,
           });
     case 'cancelled':
+    case 'suspended':
     case 'parked':
     case 'ended':
       return cannot('stopped');

@@ -11,7 +11,7 @@ import { limits } from '../protocol/limits.ts';
 import type { Keyring } from './keyring.ts';
 import { keyringOf } from './keyring.ts';
 import { knownTurn } from './known-turn.ts';
-import type { PassOutcome } from './run-turn.ts';
+import type { PassOutcome } from './pass-ending.ts';
 import { runFresh, runTakeover } from './run-turn.ts';
 import type { Runtime } from './runtime.ts';
 import { safeTelemetry } from './tell.ts';

@@ -87,6 +87,7 @@ function conclusion(
       scope: 't0',
       view: payload,
       cancelsSeen: who.cancelsSeen,
+      dueAt: null,
       createdAt: at(0),
       updatedAt: at(1),
     },
@@ -98,6 +99,8 @@ function conclusion(
     blocks: false,
     attention: null,
     listed: false,
+    closes: [],
+    intents: [],
     entries: [{ id: 'entry-1', queue: 'events', body: '{}' }],
     sequence: 1,
     keys: [],
@@ -547,7 +550,14 @@ export const storeCases: readonly StoreCase[] = [
         scope,
         payload: { kind: 'inline' as const, bytes: Uint8Array.of(scope.length) },
       }));
-      await store.putSnapshot(ref(), 4, segments);
+      const before = {
+        revision: 4,
+        schema: 1,
+        base: null,
+        tail: segments,
+      };
+      await store.putSnapshot(ref(), 4, segments, before);
+      deepEqual(await store.archived(ref(), 4), before);
       deepEqual(await store.snapshot(ref(), { revision: 4, count: 2 }), segments);
       await store.close();
     },

@@ -28,7 +28,7 @@ async function running(scene: Scene, outside: Outside) {
 
 function twoSteps(outside: Outside, gate: Promise<unknown>) {
   return agentOf(async (context) => {
-    await context.step('a', {}, (step) =>
+    await context.step('a', { compensation: 'unnecessary' }, (step) =>
       step.effect(
         outside.effect({
           recovery: 'idempotent',

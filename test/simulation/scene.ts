@@ -5,11 +5,14 @@ import { tenantId, threadId, turnId } from '../../src/protocol/ids.ts';
 import type { RecordBody } from '../../src/protocol/record.ts';
 import type { AgentDefinition, AgentOptions } from '../../src/runtime/agent-definition.ts';
 import { defineTurnAgent } from '../../src/runtime/agent-definition.ts';
-import { readJournal } from '../../src/runtime/read-turn.ts';
+import { handleInboxBatch } from '../../src/runtime/drive.ts';
+import { readJournal, readTurn } from '../../src/runtime/read-turn.ts';
 import type { RuntimeSettings } from '../../src/runtime/runtime.ts';
+import { sweep } from '../../src/runtime/sweep.ts';
 import type { Effect, TurnContext } from '../../src/runtime/turn-context.ts';
 import type { TurnRequest } from '../../src/runtime/turn-request.ts';
 import type { TurnAnswer, TurnView } from '../../src/runtime/turn-view.ts';
+import { verifyTurn } from '../../src/runtime/verify-turn.ts';
 import { withTurn } from '../../src/runtime/with-turn.ts';
 import type { Fault, Process } from '../../src/testing/process.ts';
 import { World } from '../../src/testing/world.ts';
@@ -83,6 +86,48 @@ export class Scene {
     return { ...answer.turn, replayed: answer.replayed };
   }
 
+  /** The turn as a caller reads it. */
+  async view(turn = 't1'): Promise<TurnView> {
+    const view = await readTurn(this.world.start().runtime, this.ref(turn));
+    if (view === null) throw new Error(`turn ${turn} is not known`);
+    return view;
+  }
+
+  /** Delivers and insists that the turn rests. */
+  async suspend(turn = 't1', changes: Partial<TurnRequest> = {}): Promise<TurnView> {
+    const answer = await this.deliver(turn, changes);
+    if (answer === 'died' || answer.kind !== 'pending' || answer.turn.status !== 'suspended') {
+      throw new Error(`expected a suspension, got ${JSON.stringify(answer)}`);
+    }
+    return answer.turn;
+  }
+
+  /** Handles what waits in the inbox, without turning the clock past a lease. */
+  async inbox(): Promise<void> {
+    for (let round = 0; round < 20; round += 1) {
+      const messages = this.world.queues.inbox.take();
+      if (messages.length === 0) return;
+      const batch = messages.map(({ body }, index) => ({ id: `${index}`, body, receives: 1 }));
+      const process = this.world.start();
+      await this.world.settle(process, handleInboxBatch(process.runtime, batch, {}));
+    }
+    throw new Error('the inbox does not empty');
+  }
+
+  /** Turns the clock, then sweeps and handles the inbox. */
+  async passTime(ms: number): Promise<void> {
+    this.world.clock.advance(ms);
+    this.world.queues.inbox.forgetIds();
+    const process = this.world.start();
+    await this.world.settle(process, sweep(process.runtime));
+    await this.inbox();
+  }
+
+  async strict(turn = 't1'): Promise<unknown> {
+    const { runtime } = this.world.start();
+    return verifyTurn(runtime, this.ref(turn));
+  }
+
   async journal(turn = 't1'): Promise<readonly RecordBody[]> {
     const page = await readJournal(this.world.start().runtime, this.ref(turn), {
       after: 0,
@@ -102,6 +147,8 @@ export class Scene {
       if (body.kind === 'EffectReconciled') return `ER(${body.disposition})`;
       if (body.kind === 'EffectDone') return 'ED';
       if (body.kind === 'RunConcluded') return `RC(${body.outcome})`;
+      if (body.kind === 'StepCompensated') return `SC(${body.step},${body.outcome})`;
+      if (body.kind === 'GroupSettled') return `GS(${body.outcome})`;
       return body.kind;
     });
   }

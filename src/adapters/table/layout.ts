@@ -12,6 +12,7 @@
 // |      |       |                        | tn tenant, th thread                                              |
 // | CKPT | DATA  | TH / #c                | rev, sv schema, b base [revision, count], t tail segments         |
 // | BASE | DATA  | TH / #b<rev>.<i>       | s one segment                                                     |
+// | ARCH | DATA  | TH / #a<rev>           | a CKPT as it stood before that snapshot                           |
 // | POS  | DATA  | TH / TU:p<k6>          | tk token, e epoch, cn cancels seen, r records, tu turn (k = 0)    |
 // | END  | DATA  | TH / TU:z              | s status, ag, n positions, q h chain head, pd digest, rev, sc     |
 // |      |       |                        | scope, v view, cn, ca created, ua updated                         |
@@ -21,6 +22,20 @@
 // |      |       | TH:TU                  |                                                                   |
 // | WORK | WORK  | w<shard> / TH:TU       | tn th tu names, ac acceptance, rd run due, wk wake, en entries,   |
 // |      |       |                        | sq sequence, tr tries, pr parked, q version, ua updated           |
+// | WAIT | DATA  | x<H(tenant, wait)> / w  | k kind, tn th tu, un until, ca, dg digest, by, fe four eyes, sc, p,|
+// |      |       |                        | mt match, an answer                                               |
+// | EVNT | DATA  | e<H(tenant, source,    | m match, at, sc, p payload, cb claimed by                         |
+// |      |       | id)> / e               |                                                                   |
+// | MTCH | DATA  | m<H(tenant, type,      | nothing: the key says it all                                      |
+// |      |       | corr.)> / w|e<at>:<id> |                                                                   |
+// | INTN | DATA  | i<H(tenant, intent)>/i | tn th tu, ag, ef, ad, sc, p, ca, xa expires, a attempt, ct claim, |
+// |      |       |                        | cu claim until, oc outcome, r result                              |
+// | DUE  | WORK  | t<shard> /             | tn th tu, at                                                      |
+// |      |       | <due>:TH:TU            |                                                                   |
+// | LOOK | WORK  | l<shard> / event       | tn, m match, at                                                   |
+// | OWED | WORK  | n<shard> / intent id    | tn th tu, at                                                      |
+// | APPR | WORK  | p|a<tenant>.<shard> /  | nothing: pending and answered approvals                           |
+// |      |       | <at>:<wait id>         |                                                                   |
 // | KEY  | KEYS  | H(tenant, scope) / k   | sc scope, id, g generation, st state, le lifecycle, w wrapped     |
 //
 // A segment is [revision, scope, payload]; a payload is its bytes, or [digest, count, bytes] of its parts;
@@ -51,6 +66,11 @@ export function checkpointKey(thread: ThreadHash): ItemKey {
 
 export function baseKey(thread: ThreadHash, revision: number, index: number): ItemKey {
   return { table: 'DATA', pk: thread, sk: `#b${revision}.${index}` };
+}
+
+/** The checkpoint as it stood when the snapshot of a revision was taken. */
+export function archiveKey(thread: ThreadHash, revision: number): ItemKey {
+  return { table: 'DATA', pk: thread, sk: `#a${revision}` };
 }
 
 /** Key of position `index`; throws RangeError for one that six digits cannot hold. */
@@ -107,4 +127,63 @@ export function keyRowKey(hashedScope: string): ItemKey {
 /** An even choice among `count` by the leading 24 bits of a hash in base64url. */
 export function spread(hash: string, count: number): number {
   return Buffer.from(hash.slice(0, 4), 'base64url').readUIntBE(0, 3) % count;
+}
+
+/** Thirteen digits keep instants and key order the same until the year 2286. */
+export function instantText(at: number): string {
+  return String(at).padStart(13, '0');
+}
+
+export function waitKey(hashedWait: string): ItemKey {
+  return { table: 'DATA', pk: `x${hashedWait}`, sk: 'w' };
+}
+
+export function eventKey(hashedEvent: string): ItemKey {
+  return { table: 'DATA', pk: `e${hashedEvent}`, sk: 'e' };
+}
+
+export function matchPartition(hashedMatch: string): string {
+  return `m${hashedMatch}`;
+}
+
+export function matchKey(hashedMatch: string, side: 'w' | 'e', at: number, id: string): ItemKey {
+  const sk = `${side}${instantText(at)}:${id}`;
+  return { table: 'DATA', pk: matchPartition(hashedMatch), sk };
+}
+
+export function intentKey(hashedIntent: string): ItemKey {
+  return { table: 'DATA', pk: `i${hashedIntent}`, sk: 'i' };
+}
+
+export function dueKey(place: TurnPlace, at: number, shards: number): ItemKey {
+  const sk = `${instantText(at)}:${place.thread}:${place.turn}`;
+  return { table: 'WORK', pk: `t${spread(place.thread, shards)}`, sk };
+}
+
+/** Intents have ids of their own; four hex digits of one choose its shard. */
+export function owedKey(intentId: string, shards: number): ItemKey {
+  const pk = `n${Number.parseInt(intentId.slice(0, 4), 16) % shards}`;
+  return { table: 'WORK', pk, sk: intentId };
+}
+
+export function lookKey(hashedEvent: string, shards: number): ItemKey {
+  return { table: 'WORK', pk: `l${spread(hashedEvent, shards)}`, sk: hashedEvent };
+}
+
+export function approvalPartition(
+  which: 'pending' | 'answered',
+  hashedTenant: string,
+  shard: number,
+): string {
+  return `${which === 'pending' ? 'p' : 'a'}${hashedTenant}.${shard}`;
+}
+
+export function approvalKey(
+  which: 'pending' | 'answered',
+  hashedTenant: string,
+  wait: { readonly id: string; readonly createdAt: number },
+  shards: number,
+): ItemKey {
+  const pk = approvalPartition(which, hashedTenant, spread(wait.id, shards));
+  return { table: 'WORK', pk, sk: `${instantText(wait.createdAt)}:${wait.id}` };
 }

@@ -53,6 +53,22 @@ export class Names {
     return this.#hash(tenant, 'turnstone.te.1', [tenant], turnChars);
   }
 
+  async wait(tenant: TenantId, id: string): Promise<string> {
+    return this.#hash(tenant, 'turnstone.wa.1', [tenant, id], threadChars);
+  }
+
+  async event(tenant: TenantId, source: string, id: string): Promise<string> {
+    return this.#hash(tenant, 'turnstone.ev.1', [tenant, source, id], threadChars);
+  }
+
+  async match(tenant: TenantId, type: string, correlation: string): Promise<string> {
+    return this.#hash(tenant, 'turnstone.ma.1', [tenant, type, correlation], threadChars);
+  }
+
+  async intent(tenant: TenantId, id: string): Promise<string> {
+    return this.#hash(tenant, 'turnstone.in.1', [tenant, id], threadChars);
+  }
+
   async part(tenant: TenantId, digest: string): Promise<string> {
     return this.#hash(tenant, 'turnstone.pa.1', [tenant, digest], threadChars);
   }

@@ -33,6 +33,7 @@ import { listOps } from './person-lists.ts';
 import { announcedBefore, announcedTwice, positionPut, witness } from './position-witness.ts';
 import type { TableContext } from './table-context.ts';
 import { checkpointOut, endOut, keyRowIn } from './turn-codec.ts';
+import { closingOps, intentOps } from './wait-rows.ts';
 import { versionOf, workNames } from './work-codec.ts';
 
 /** First write of a pass on a thread nobody holds [T3, T4]. */
@@ -127,7 +128,11 @@ export async function conclude(table: TableContext, write: ConcludeWrite): Promi
   const place = await table.names.turn(write.ref);
   // A turn that leaves nothing to send takes its row along, unless earlier entries still wait on it.
   const whole = write.entries.length === 0;
-  const lists = await listOps(table, place, write);
+  const lists = [
+    ...(await listOps(table, place, write)),
+    ...(await closingOps(table, write.ref, write.closes)),
+    ...(await intentOps(table, write.intents)),
+  ];
   const outcome = await concludeOnce(table, write, [
     ...concludeOps(table, place, write, whole),
     ...lists,

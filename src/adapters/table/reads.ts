@@ -16,6 +16,7 @@ import { TurnstoneError } from '../../protocol/errors.ts';
 import type { SubjectId, TenantId } from '../../protocol/ids.ts';
 import type { Item } from './driver.ts';
 import {
+  archiveKey,
   baseKey,
   checkpointKey,
   endKey,
@@ -27,7 +28,7 @@ import {
 } from './layout.ts';
 import { segmentIn, segmentOut } from './payload-codec.ts';
 import { backOff, type TableContext } from './table-context.ts';
-import { checkpointIn, endIn, headIn, keyRowIn, positionIn } from './turn-codec.ts';
+import { checkpointIn, checkpointOut, endIn, headIn, keyRowIn, positionIn } from './turn-codec.ts';
 import { workIn } from './work-codec.ts';
 
 const tornRoundsMax = 8;
@@ -126,8 +127,13 @@ export async function putSnapshot(
   ref: ThreadRef,
   revision: number,
   segments: readonly CheckpointSegment[],
+  archived: Checkpoint | null,
 ): Promise<void> {
   const hash = await table.names.thread(ref);
+  if (archived !== null) {
+    const key = archiveKey(hash, revision);
+    await putPlain(table, { kind: 'put', key, item: checkpointOut(archived), when: [] });
+  }
   await inTurns(segments, snapshotPutsAtOnce, async (segment, at) => {
     await putPlain(table, {
       kind: 'put',
@@ -136,6 +142,16 @@ export async function putSnapshot(
       when: [],
     });
   });
+}
+
+/** The checkpoint a snapshot replaced: how a turn that waited sees what it saw (ruling 10). */
+export async function archived(
+  table: TableContext,
+  ref: ThreadRef,
+  revision: number,
+): Promise<Checkpoint | null> {
+  const [item] = await table.driver.batchGet([archiveKey(await table.names.thread(ref), revision)]);
+  return read(item, checkpointIn);
 }
 
 export async function key(

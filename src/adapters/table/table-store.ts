@@ -7,6 +7,7 @@ import type {
   Acceptance,
   AnnotateWrite,
   AppendWrite,
+  Checkpoint,
   CheckpointSegment,
   ClaimWrite,
   ConcludeWrite,
@@ -14,6 +15,7 @@ import type {
   OutboxEntry,
   ParkWrite,
   PartSet,
+  SealedPayload,
   StopWrite,
   TakeoverWrite,
   ThreadRef,
@@ -22,7 +24,22 @@ import type {
   Unknown,
   Writer,
 } from '../../ports/store.ts';
+import type {
+  ClaimEventWrite,
+  DecideWrite,
+  DueRow,
+  EventName,
+  EventRow,
+  IntentOutcome,
+  IntentRow,
+  LookRow,
+  MatchName,
+  SuspendWrite,
+  WaitRow,
+} from '../../ports/waits.ts';
 import type { EpochMs, SubjectId, TenantId } from '../../protocol/ids.ts';
+import * as events from './event-rows.ts';
+import * as intents from './intent-rows.ts';
 import { keyRowKey } from './layout.ts';
 import * as passes from './pass-writes.ts';
 import { getParts, putParts } from './payload-parts.ts';
@@ -30,6 +47,7 @@ import * as lists from './person-lists.ts';
 import * as reads from './reads.ts';
 import { sameAttr, type TableContext } from './table-context.ts';
 import { keyRowIn, keyRowOut } from './turn-codec.ts';
+import * as waiting from './wait-rows.ts';
 import { type TryChange, WorkRows } from './work-rows.ts';
 
 export class TableStore implements TurnStore {
@@ -61,8 +79,17 @@ export class TableStore implements TurnStore {
     return reads.snapshot(this.#table, ref, base);
   }
 
-  putSnapshot(ref: ThreadRef, revision: number, segments: readonly CheckpointSegment[]) {
-    return reads.putSnapshot(this.#table, ref, revision, segments);
+  putSnapshot(
+    ref: ThreadRef,
+    revision: number,
+    segments: readonly CheckpointSegment[],
+    archived: Checkpoint | null,
+  ) {
+    return reads.putSnapshot(this.#table, ref, revision, segments, archived);
+  }
+
+  archived(ref: ThreadRef, revision: number) {
+    return reads.archived(this.#table, ref, revision);
   }
 
   claim(write: ClaimWrite) {
@@ -99,6 +126,107 @@ export class TableStore implements TurnStore {
 
   attention(tenant: TenantId) {
     return lists.attention(this.#table, tenant);
+  }
+
+  suspend(write: SuspendWrite) {
+    return waiting.suspend(this.#table, write);
+  }
+
+  putWaits(rows: readonly WaitRow[]) {
+    return waiting.putWaits(this.#table, rows);
+  }
+
+  waits(tenant: TenantId, ids: readonly string[]) {
+    return waiting.waits(this.#table, tenant, ids);
+  }
+
+  expire(wait: WaitRow, now: EpochMs) {
+    return waiting.expire(this.#table, wait, now);
+  }
+
+  decide(write: DecideWrite) {
+    return waiting.decide(this.#table, write);
+  }
+
+  approvals(tenant: TenantId, which: 'pending' | 'answered') {
+    return waiting.approvals(this.#table, tenant, which);
+  }
+
+  putEvent(
+    name: EventName,
+    match: MatchName,
+    event: Omit<EventRow, 'key' | 'match' | 'claimedBy'>,
+  ) {
+    return events.putEvent(this.#table, name, match, event);
+  }
+
+  eventKeys(name: EventName, match: MatchName) {
+    return events.eventKeys(this.#table, name, match);
+  }
+
+  matchKey(tenant: TenantId, match: MatchName) {
+    return this.#table.names.match(tenant, match.type, match.correlation);
+  }
+
+  matching(match: string) {
+    return events.matching(this.#table, match);
+  }
+
+  event(key: string) {
+    return events.event(this.#table, key);
+  }
+
+  claimEvent(write: ClaimEventWrite) {
+    return events.claimEvent(this.#table, write);
+  }
+
+  closeWait(wait: WaitRow) {
+    return waiting.closeWait(this.#table, wait);
+  }
+
+  looks(before: EpochMs, limit: number) {
+    return events.looks(this.#table, before, limit);
+  }
+
+  dropLook(look: Pick<LookRow, 'event'>) {
+    return events.dropLook(this.#table, look.event);
+  }
+
+  due(now: EpochMs, limit: number) {
+    return waiting.due(this.#table, now, limit);
+  }
+
+  dropDue(row: DueRow) {
+    return waiting.dropDue(this.#table, row);
+  }
+
+  owedIntents(before: EpochMs, limit: number) {
+    return waiting.owedIntents(this.#table, before, limit);
+  }
+
+  dropOwed(id: string) {
+    return waiting.dropOwed(this.#table, id);
+  }
+
+  intent(tenant: TenantId, id: string) {
+    return intents.intent(this.#table, tenant, id);
+  }
+
+  claimIntent(row: IntentRow, claim: { token: string; until: EpochMs }, now: EpochMs) {
+    return intents.claimIntent(this.#table, row, claim, now);
+  }
+
+  releaseIntent(row: IntentRow, token: string, doubt: boolean) {
+    return intents.releaseIntent(this.#table, row, token, doubt);
+  }
+
+  settleIntent(
+    row: IntentRow,
+    token: string | null,
+    settled: { outcome: IntentOutcome; result: SealedPayload },
+    now: EpochMs,
+  ) {
+    return intents.settleIntent(this.#table, row, token, settled, now);
   }
 
   annotate(write: AnnotateWrite) {

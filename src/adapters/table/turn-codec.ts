@@ -113,6 +113,7 @@ export function endOut(end: TurnEnd): Item {
     cn: end.cancelsSeen,
     ca: end.createdAt,
     ua: end.updatedAt,
+    ...(end.dueAt === null ? {} : { du: end.dueAt }),
   };
 }
 
@@ -128,6 +129,7 @@ export function endIn(item: Item): TurnEnd {
     scope: read.text('sc'),
     view: payloadIn('END.v', read.value('v')),
     cancelsSeen: read.count('cn'),
+    dueAt: read.has('du') ? epochMs(read.count('du')) : null,
     createdAt: epochMs(read.count('ca')),
     updatedAt: epochMs(read.count('ua')),
   };

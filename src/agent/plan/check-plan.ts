@@ -15,10 +15,11 @@ export function checkPlan(input: unknown): Plan {
       id: step.id,
       needs: step.needs ?? [],
       do: step.do.map((op, at) => operation(op, `${path}.do[${at}]`)),
-      undo: (step.undo ?? []).map((op, at) => operation(op, `${path}.undo[${at}]`)),
     };
+    const undo = step.undo?.map((op, at) => operation(op, `${path}.undo[${at}]`));
     return {
       ...checked,
+      ...(undo === undefined ? {} : { undo }),
       ...(step.compensation === undefined ? {} : { compensation: step.compensation }),
       ...('output' in step ? { output: step.output } : {}),
     };
@@ -74,6 +75,7 @@ function operation(input: unknown, path: string): Operation {
   }
   const checked = parsed as Operation;
   if ('effect' in checked) checkEffect(checked.effect, `${path}.effect`);
+  if ('act' in checked) checkEffect(checked.act, `${path}.act`);
   return checked;
 }
 
@@ -143,7 +145,7 @@ function checkReferences(plan: Plan): void {
       names.add(op.as);
     }
     const undoNames = new Set(names);
-    for (const [at, op] of step.undo.entries()) {
+    for (const [at, op] of (step.undo ?? []).entries()) {
       checkOperation(op, `${path}.undo[${at}]`, {
         names: undoNames,
         steps: before,
@@ -174,6 +176,10 @@ interface Scope {
 function checkOperation(op: Operation, path: string, scope: Scope): void {
   if ('effect' in op) {
     checkValue(op.effect, `${path}.effect`, { ...scope, key: true });
+    return;
+  }
+  if ('act' in op) {
+    checkValue(op.act, `${path}.act`, { ...scope, key: true });
     return;
   }
   const value =

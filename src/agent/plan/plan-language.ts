@@ -54,7 +54,7 @@ const as = v.optional(
     v.regex(/^[A-Za-z_][A-Za-z0-9_-]{0,63}$/, 'expected a name of letters, digits, _ and -'),
   ),
 );
-const expiresInMs = v.optional(positive);
+const expiresInMs = v.optional(v.pipe(positive, v.maxValue(limits.waitMaxMs)));
 
 const member = v.union([
   v.strictObject({ reversible: effect, resource: name, as, undo: effect }),
@@ -80,7 +80,7 @@ export const operations = {
       expiresInMs,
       onExpiry: v.optional(v.picklist(['deny', 'escalate', 'drop'])),
       fourEyes: v.optional(v.boolean()),
-      maxEscalations: v.optional(natural),
+      maxEscalations: v.optional(v.pipe(natural, v.maxValue(limits.escalationsMax))),
     }),
     as,
   }),
@@ -93,7 +93,7 @@ export const operations = {
     }),
     as,
   }),
-  sleep: v.strictObject({ sleep: positive }),
+  sleep: v.strictObject({ sleep: v.pipe(positive, v.maxValue(limits.waitMaxMs)) }),
   remember: v.strictObject({
     remember: v.strictObject({
       id,
@@ -131,16 +131,7 @@ export const operations = {
 export type OperationName = keyof typeof operations;
 
 /** Operations this build refuses by name: their machinery is not there yet. */
-export const notYet: ReadonlySet<OperationName> = new Set([
-  'group',
-  'act',
-  'approve',
-  'wait',
-  'sleep',
-  'remember',
-  'recall',
-  'case',
-]);
+export const notYet: ReadonlySet<OperationName> = new Set(['group', 'remember', 'recall', 'case']);
 
 export const stepShape = v.strictObject({
   id,
@@ -159,8 +150,14 @@ export const planShape = v.strictObject({
 
 export type Condition = v.InferOutput<typeof condition>;
 export type PlanEffect = v.InferOutput<typeof effect>;
+export type PlanApprove = v.InferOutput<typeof operations.approve>['approve'];
+export type PlanWait = v.InferOutput<typeof operations.wait>['wait'];
 export type Operation =
   | v.InferOutput<typeof operations.effect>
+  | v.InferOutput<typeof operations.act>
+  | v.InferOutput<typeof operations.approve>
+  | v.InferOutput<typeof operations.wait>
+  | v.InferOutput<typeof operations.sleep>
   | v.InferOutput<typeof operations.note>
   | v.InferOutput<typeof operations.fail>;
 
@@ -169,7 +166,8 @@ export interface PlanStep {
   readonly needs: readonly string[];
   readonly compensation?: 'compensatable' | 'pivot' | 'unnecessary';
   readonly do: readonly Operation[];
-  readonly undo: readonly Operation[];
+  /** Absent when the step does not say how it is taken back. */
+  readonly undo?: readonly Operation[];
   readonly output?: unknown;
 }
 

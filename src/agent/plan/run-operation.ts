@@ -1,0 +1,102 @@
+// One operation of a plan step against the turn's context (page 05).
+import type { HttpCaller } from '../../ports/http-caller.ts';
+import { encode } from '../../protocol/canonical.ts';
+import { AgentError } from '../../protocol/errors.ts';
+import type { TurnContext } from '../../runtime/turn-context.ts';
+import { TurnDroppedError } from '../../runtime/turn-context.ts';
+import { actArgs, defined, httpEffect, textOf } from './plan-effect.ts';
+import type { Condition, Operation, PlanApprove, PlanWait } from './plan-language.ts';
+import type { Roots } from './references.ts';
+import { resolve } from './references.ts';
+
+/** What an operation may name and refer to. */
+export interface OperationScope {
+  readonly roots: () => Roots;
+  readonly names: Map<string, unknown>;
+  readonly http: HttpCaller;
+}
+
+/** Runs one operation; its value goes under its `as` name. */
+export async function runOperation(
+  context: TurnContext,
+  op: Operation,
+  scope: OperationScope,
+): Promise<void> {
+  const value = await performed(context, op, scope);
+  if ('as' in op && op.as !== undefined) scope.names.set(op.as, value);
+}
+
+async function performed(
+  context: TurnContext,
+  op: Operation,
+  { roots, http }: OperationScope,
+): Promise<unknown> {
+  if ('note' in op) return context.note(textOf(resolve(op.note, roots())));
+  if ('fail' in op) {
+    if (op.when !== undefined && !holds(op.when, roots())) return null;
+    throw new AgentError(textOf(resolve(op.fail, roots())), { code: 'step_failed' });
+  }
+  if ('sleep' in op) return context.sleep(op.sleep);
+  if ('wait' in op) return waitFor(context, op.wait, roots());
+  if ('approve' in op) return approve(context, op.approve, roots());
+  if ('act' in op) {
+    const { expiresInMs, ...act } = op.act;
+    const args = actArgs(act, roots());
+    return context.act({ kind: act.kind, args, ...defined({ expiresInMs }) });
+  }
+  return context.effect(httpEffect(op.effect, roots(), http));
+}
+
+async function waitFor(context: TurnContext, wait: PlanWait, roots: Roots): Promise<unknown> {
+  const { event: type, expiresInMs, onExpiry } = wait;
+  const correlation = resolve(wait.correlation, roots);
+  const answer = await context.event({ type, correlation, ...defined({ expiresInMs }) });
+  if (answer.kind === 'event') return answer.data;
+  if (onExpiry === 'continue') return null;
+  throw new AgentError(`no event "${type}" came in time`, { code: 'wait_expired' });
+}
+
+/** Silence never consents: an expired request is denied, escalated a bounded number of times, or drops the turn. */
+async function approve(context: TurnContext, op: PlanApprove, roots: Roots): Promise<unknown> {
+  const { expiresInMs, fourEyes } = op;
+  const onExpiry = op.onExpiry ?? 'deny';
+  const escalations = onExpiry === 'escalate' ? (op.maxEscalations ?? 1) : 0;
+  const action = resolve(op.action, roots);
+  for (let escalation = 0; escalation <= escalations; escalation += 1) {
+    const request = { action, escalation, ...defined({ expiresInMs, fourEyes }) };
+    const { decision, by, at, note } = await context.approval(request);
+    if (decision === 'approved') return { decision: 'approve', by, at, note };
+    if (decision === 'denied') {
+      throw new AgentError(`the request was denied by ${by}`, { code: 'approval_denied' });
+    }
+  }
+  const message = 'nobody answered the request in time';
+  if (onExpiry === 'drop') throw new TurnDroppedError('approval_expired', message);
+  throw new AgentError(message, { code: 'approval_expired' });
+}
+
+/** Compares two values: equality by canonical form, order for two numbers or two texts. */
+export function holds(condition: Condition, roots: Roots): boolean {
+  const left = resolve(condition.left, roots);
+  const right = resolve(condition.right, roots);
+  if (condition.op === 'eq') return encode(left) === encode(right);
+  if (condition.op === 'ne') return encode(left) !== encode(right);
+  const comparable =
+    (typeof left === 'number' && typeof right === 'number') ||
+    (typeof left === 'string' && typeof right === 'string');
+  if (!comparable) {
+    throw new AgentError(`cannot compare ${typeof left} ${condition.op} ${typeof right}`, {
+      code: 'not_comparable',
+    });
+  }
+  switch (condition.op) {
+    case 'lt':
+      return left < right;
+    case 'le':
+      return left <= right;
+    case 'gt':
+      return left > right;
+    case 'ge':
+      return left >= right;
+  }
+}

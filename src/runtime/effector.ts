@@ -1,0 +1,321 @@
+// The effector: performs one deferred act once, and tells its thread what came of it (page 03, section 6).
+//
+// Order: verify, refuse expired, claim (expiry again inside the claim), perform under the effect protocol,
+// settle, publish. A crash at each arrow is answered by the next delivery from what was stored.
+//   T6   a crash inside the call follows the declared recovery; ruling 1 keeps an unsettled send in doubt.
+//   T10  expiry is refused before the claim and again by it; what expired is settled as expired for ever.
+
+import type { Handled } from '../ports/queue.ts';
+import type { IntentOutcome, IntentRow } from '../ports/waits.ts';
+import { backoffMs } from '../protocol/backoff.ts';
+import { decode, encode } from '../protocol/canonical.ts';
+import { base64url } from '../protocol/digest.ts';
+import { decideFailure, decideProbe } from '../protocol/effect-decision.ts';
+import { describeError, TurnstoneError } from '../protocol/errors.ts';
+import type { EpochMs } from '../protocol/ids.ts';
+import { limits } from '../protocol/limits.ts';
+import { parseIntentBody } from './acts.ts';
+import type { DeclaredEffect } from './declared-effect.ts';
+import { declareEffect } from './declared-effect.ts';
+import type { InboxMessage } from './drive.ts';
+import { callOnce, probeCall } from './effect-attempt.ts';
+import { publishEvent } from './events.ts';
+import { Keyring } from './keyring.ts';
+import { openPayload, sealContext, sealText } from './payloads.ts';
+import type { Runtime } from './runtime.ts';
+import type { HostBounds } from './turn-request.ts';
+
+/** What an act's result event carries. */
+interface ActResult {
+  readonly status: IntentOutcome;
+  readonly output?: unknown;
+  readonly error?: { readonly code: string; readonly message: string };
+}
+
+/** Performs the intents of a batch, one outcome a message; a thread's acts come one after another. */
+export async function handleIntentBatch(
+  runtime: Runtime,
+  messages: readonly InboxMessage[],
+  host: HostBounds,
+): Promise<ReadonlyMap<string, Handled>> {
+  const outcomes = new Map<string, Handled>();
+  for (const message of messages) {
+    outcomes.set(message.id, await handleOne(runtime, message, host));
+  }
+  return outcomes;
+}
+
+async function handleOne(
+  runtime: Runtime,
+  message: InboxMessage,
+  host: HostBounds,
+): Promise<Handled> {
+  try {
+    const { tenant, intent } = parseIntentBody(message.body);
+    const row = await runtime.store.intent(tenant, intent);
+    if (row === null) return deadLetter(runtime, intent, 'no such intent');
+    return await performIntent(runtime, row, host);
+  } catch (error) {
+    const { message: reason } = describeError(error);
+    const final = error instanceof TurnstoneError && error.retry === 'never';
+    if (final) return deadLetter(runtime, message.id, reason);
+    return { kind: 'failed', reason };
+  }
+}
+
+/** T100: nothing is claimed, performed or answered for an intent that does not verify. */
+function deadLetter(runtime: Runtime, id: string, reason: string): Handled {
+  runtime.telemetry.emit('error.intent_dead_letter', { id, reason });
+  return { kind: 'done' };
+}
+
+/** Takes one intent as far as it goes now. */
+export async function performIntent(
+  runtime: Runtime,
+  row: IntentRow,
+  host: HostBounds,
+): Promise<Handled> {
+  if (row.outcome !== null) return tell(runtime, row);
+  const keyring = new Keyring(runtime.store, runtime.vault, row.ref);
+  const sealer = await keyring.reader(row.scope);
+  if (sealer === null) {
+    await runtime.store.dropOwed(row.id);
+    return deadLetter(runtime, row.id, 'its subject was erased');
+  }
+  const agent = runtime.agents.get(row.agent);
+  if (agent === undefined) {
+    const reason = `no agent "${row.agent}" here`;
+    return { kind: 'later', afterMs: runtime.settings.leaseMs, reason };
+  }
+  const context = sealContext(row.ref, `intent:${row.id}`, 0);
+  const args = await openPayload(runtime.store, sealer, context, row.payload);
+  const digest = sealer.mac('turnstone.intent-args.1', new TextEncoder().encode(encode(args)));
+  if (digest !== row.argsDigest) return deadLetter(runtime, row.id, 'its arguments do not verify');
+  const effect = agent.act(row.effect, args);
+  const now = runtime.clock.now();
+  if (row.claim !== null && row.claim.until > now) {
+    const afterMs = row.claim.until - now;
+    return { kind: 'later', afterMs, reason: 'another worker performs it' };
+  }
+  if (effect === null) {
+    const error = { code: 'unknown_act', message: `agent "${row.agent}" declares no such act` };
+    return settle(runtime, row, null, { status: 'refused', error }, 'claim');
+  }
+  const declared = declareEffect({ ...effect, kind: row.effect, args });
+  return claimAndPerform(runtime, row, declared, host);
+}
+
+async function claimAndPerform(
+  runtime: Runtime,
+  row: IntentRow,
+  declared: DeclaredEffect,
+  host: HostBounds,
+): Promise<Handled> {
+  const now = runtime.clock.now();
+  const unsettled = row.claim !== null || row.doubt;
+  if (row.expiresAt <= now) {
+    const message = 'it was not performed before its time ran out';
+    if (!unsettled) {
+      return settle(runtime, row, null, { status: 'expired', error: { code: 'expired', message } });
+    }
+    const error = { code: 'effect_undecided', message: 'its outcome is unknown after a crash' };
+    return settle(runtime, row, row.claim?.token ?? null, { status: 'uncertain', error }, 'lapsed');
+  }
+  const reserve = declared.timeoutMs + runtime.settings.reserveMs;
+  if (
+    host.drain?.aborted === true ||
+    (host.deadlineAt ?? Number.POSITIVE_INFINITY) < now + reserve
+  ) {
+    return { kind: 'later', afterMs: 1_000, reason: 'this host has no time left for it' };
+  }
+  const token = base64url(runtime.entropy.bytes(16));
+  const until = (now + Math.max(runtime.settings.leaseMs, reserve)) as EpochMs;
+  const claimed = await runtime.store.claimIntent(row, { token, until }, now);
+  if (claimed.kind === 'unknown') throw unavailable(claimed.cause);
+  if (claimed.kind === 'lost') {
+    return { kind: 'later', afterMs: 250, reason: 'another worker was first' };
+  }
+  const held: IntentRow = { ...row, attempt: row.attempt + 1, claim: { token, until } };
+  if (!unsettled) return attempt(runtime, held, declared, false);
+  return recover(runtime, held, declared);
+}
+
+/** A send nobody settled: only its declared recovery decides (OR-1). */
+async function recover(
+  runtime: Runtime,
+  row: IntentRow,
+  declared: DeclaredEffect,
+): Promise<Handled> {
+  const token = row.claim?.token ?? null;
+  const why = 'its outcome is unknown after a crash';
+  switch (declared.recovery) {
+    case 'retry':
+    case 'idempotent':
+      return attempt(runtime, row, declared, true);
+    case 'operator': {
+      const error = { code: 'effect_undecided', message: why };
+      return settle(runtime, row, token, { status: 'uncertain', error });
+    }
+    case 'reconcile':
+      return ask(runtime, row, declared, false);
+  }
+}
+
+async function ask(
+  runtime: Runtime,
+  row: IntentRow,
+  declared: DeclaredEffect,
+  live: boolean,
+): Promise<Handled> {
+  const token = row.claim?.token ?? null;
+  const probed = await probeCall(runtime, declared, callFacts(row));
+  const decision = decideProbe({
+    verdict: probed.verdict,
+    mutates: declared.mutates,
+    attempt: row.attempt,
+    maxAttempts: declared.retry.maxAttempts,
+    live,
+  });
+  switch (decision.kind) {
+    case 'done':
+      return settle(runtime, row, token, { status: 'completed', output: probed.output });
+    case 'perform_same_key':
+      return attempt(runtime, row, declared, false);
+    case 'retry':
+      return again(runtime, row, declared, false);
+    case 'failed': {
+      const error = { code: 'effect_did_not_happen', message: probed.message };
+      return settle(runtime, row, token, { status: 'refused', error });
+    }
+    case 'quarantined': {
+      const error = { code: 'effect_undecided', message: probed.message };
+      return settle(runtime, row, token, { status: 'uncertain', error });
+    }
+  }
+}
+
+function callFacts(row: IntentRow) {
+  return { idempotencyKey: row.id, effectKey: row.id, attempt: row.attempt };
+}
+
+async function attempt(
+  runtime: Runtime,
+  row: IntentRow,
+  declared: DeclaredEffect,
+  earlierDoubt: boolean,
+): Promise<Handled> {
+  const token = row.claim?.token ?? null;
+  const outcome = await callOnce(runtime, declared, callFacts(row));
+  if (outcome.kind === 'done') {
+    return settle(runtime, row, token, { status: 'completed', output: decode(outcome.text) });
+  }
+  const error = { code: outcome.code, message: outcome.message };
+  const decision = decideFailure({
+    disposition: outcome.disposition,
+    permanent: outcome.permanent,
+    mutates: declared.mutates,
+    recovery: declared.recovery,
+    attempt: row.attempt,
+    maxAttempts: declared.retry.maxAttempts,
+    earlierDoubt,
+  });
+  switch (decision.kind) {
+    case 'retry':
+      return again(runtime, row, declared, earlierDoubt || outcome.disposition === 'in_doubt');
+    case 'probe':
+      return ask(runtime, row, declared, true);
+    case 'failed':
+      // A landed answer that cannot be used is still done (B-31).
+      return settle(runtime, row, token, {
+        status: outcome.disposition === 'landed' ? 'completed' : 'refused',
+        error,
+      });
+    case 'quarantined':
+      return settle(runtime, row, token, { status: 'uncertain', error });
+  }
+}
+
+/** Gives the claim back and asks to come again after the backoff. */
+async function again(
+  runtime: Runtime,
+  row: IntentRow,
+  declared: DeclaredEffect,
+  doubt: boolean,
+): Promise<Handled> {
+  const released = await runtime.store.releaseIntent(row, row.claim?.token ?? '', doubt);
+  if (released.kind === 'unknown') throw unavailable(released.cause);
+  const afterMs = backoffMs({
+    policy: declared.retry,
+    turn: row.id,
+    key: row.id,
+    attempt: row.attempt + 1,
+  });
+  return { kind: 'later', afterMs: Math.max(1, afterMs), reason: 'another attempt is due' };
+}
+
+/** Settles durably, then publishes (B-37). Whoever lost the claim does neither (B-36). */
+async function settle(
+  runtime: Runtime,
+  row: IntentRow,
+  token: string | null,
+  result: ActResult,
+  how: 'held' | 'lapsed' | 'claim' = 'held',
+): Promise<Handled> {
+  const { store } = runtime;
+  if (how === 'claim') {
+    const now = runtime.clock.now();
+    const fresh = base64url(runtime.entropy.bytes(16));
+    const until = (now + runtime.settings.leaseMs) as EpochMs;
+    const claimed = await store.claimIntent(row, { token: fresh, until }, now);
+    if (claimed.kind === 'unknown') throw unavailable(claimed.cause);
+    if (claimed.kind === 'lost') {
+      return { kind: 'later', afterMs: 250, reason: 'another worker was first' };
+    }
+    return settle(runtime, { ...row, claim: { token: fresh, until } }, fresh, result);
+  }
+  const keyring = new Keyring(store, runtime.vault, row.ref);
+  const sealer = await keyring.writer(row.scope);
+  const context = sealContext(row.ref, `result:${row.id}`, 0);
+  const sealed = sealText(sealer, context, encode(result));
+  if (sealed.parts !== null) await store.putParts(row.ref.tenant, sealed.parts);
+  const outcome = { outcome: result.status, result: sealed.payload };
+  const settled = await store.settleIntent(row, token, outcome, runtime.clock.now());
+  if (settled.kind === 'unknown') throw unavailable(settled.cause);
+  if (settled.kind === 'lost') {
+    return { kind: 'later', afterMs: 250, reason: 'the claim was lost to another worker' };
+  }
+  return tell(runtime, { ...row, ...outcome });
+}
+
+/** The stored result goes back to its thread; a repeat publishes the same event. */
+async function tell(runtime: Runtime, row: IntentRow): Promise<Handled> {
+  if (row.result === null) throw new Error('a settled intent has its result');
+  const keyring = new Keyring(runtime.store, runtime.vault, row.ref);
+  const sealer = await keyring.reader(row.scope);
+  if (sealer !== null) {
+    const context = sealContext(row.ref, `result:${row.id}`, 0);
+    const data = await openPayload(runtime.store, sealer, context, row.result);
+    await publishEvent(runtime, {
+      tenant: row.ref.tenant,
+      source: 'turnstone',
+      id: `act:${row.id}`,
+      type: 'act.result',
+      correlation: row.id,
+      data,
+      scope: row.scope,
+    });
+  }
+  await runtime.store.dropOwed(row.id);
+  runtime.telemetry.emit('act.settled', { intent: row.id, outcome: row.outcome });
+  return { kind: 'done' };
+}
+
+function unavailable(cause: unknown): TurnstoneError {
+  return new TurnstoneError('store_unavailable', 'a write of this intent has no known outcome', {
+    retry: 'now',
+    cause,
+  });
+}
+
+/** How long an unsettled intent rests before its message is sent again. */
+export const owedAfterMs = limits.unsentMs;
