@@ -6,7 +6,7 @@ import type { Handled } from '../src/ports/queue.ts';
 import { handleInboxBatch } from '../src/runtime/drive.ts';
 import { partialBatch } from './partial-batch.ts';
 import { later } from './visibility.ts';
-import { invocationBounds, lambdaRuntime } from './wiring.ts';
+import { invocationBounds, lambdaRuntime, required } from './wiring.ts';
 
 const runtime = lambdaRuntime();
 
@@ -21,7 +21,7 @@ async function work(event: SQSEvent, context: Context): Promise<ReadonlyMap<stri
     messages,
     invocationBounds(context.getRemainingTimeInMillis()),
   );
-  await later(event, outcomes);
+  await later(required('TURNSTONE_QUEUE_INBOX'), event, outcomes);
   return outcomes;
 }
 

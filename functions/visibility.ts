@@ -8,6 +8,7 @@ const visibilityMaxSeconds = 43_200;
 
 /** Moves the visibility of messages that were told to come later past what they wait for. */
 export async function later(
+  queueUrl: string,
   event: SQSEvent,
   outcomes: ReadonlyMap<string, Handled>,
 ): Promise<void> {
@@ -18,12 +19,11 @@ export async function later(
   if (waiting.length === 0) return;
   const { ChangeMessageVisibilityCommand, SQSClient: Client } = await import('@aws-sdk/client-sqs');
   client ??= new Client({});
-  const url = process.env.TURNSTONE_QUEUE_INBOX;
   for (const { record, afterMs } of waiting) {
     const seconds = Math.min(visibilityMaxSeconds, Math.max(1, Math.ceil(afterMs / 1000)));
     await client.send(
       new ChangeMessageVisibilityCommand({
-        QueueUrl: url,
+        QueueUrl: queueUrl,
         ReceiptHandle: record.receiptHandle,
         VisibilityTimeout: seconds,
       }),

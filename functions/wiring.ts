@@ -15,10 +15,13 @@ import { lineTelemetry } from '../src/adapters/system/line-telemetry.ts';
 import { systemClock, systemEntropy } from '../src/adapters/system/system-clock.ts';
 import { planAgent } from '../src/agent/plan/plan-agent.ts';
 import type { EpochMs } from '../src/protocol/ids.ts';
+import { limits } from '../src/protocol/limits.ts';
+import { dueMessage } from '../src/runtime/inbox-message.ts';
 import type { Runtime } from '../src/runtime/runtime.ts';
 import type { HostBounds } from '../src/runtime/turn-request.ts';
 
-function required(name: string): string {
+/** A value of the function's environment; throws naming it. */
+export function required(name: string): string {
   const value = process.env[name];
   if (value === undefined || value === '')
     throw new Error(`${name}: expected a value in the function's environment`);
@@ -60,6 +63,7 @@ export function lambdaRuntime(): Runtime {
     sleep: (ms) => systemClock.sleep(ms),
     random: Math.random,
   });
+  const inbox = new SqsQueue(required('TURNSTONE_QUEUE_INBOX'), sqs);
   const events = new SqsQueue(required('TURNSTONE_QUEUE_EVENTS'), sqs);
   const http = new NodeHttpCaller(
     allowList(parseAllow(process.env.TURNSTONE_HTTP_ALLOW), { loopback: false }),
@@ -68,9 +72,9 @@ export function lambdaRuntime(): Runtime {
     store,
     vault: new KmsVault({ keyId, client: kms, monotonicMs: systemClock.monotonicMs }),
     queues: {
-      inbox: new SqsQueue(required('TURNSTONE_QUEUE_INBOX'), sqs),
+      inbox,
       events,
-      intents: events,
+      intents: new SqsQueue(required('TURNSTONE_QUEUE_INTENTS'), sqs),
     },
     clock: systemClock,
     entropy: systemEntropy,
@@ -82,6 +86,9 @@ export function lambdaRuntime(): Runtime {
       turnTimeoutMs: Number(required('TURNSTONE_TIMEOUT_MS')),
       reserveMs: Number(required('TURNSTONE_RESERVE_MS')),
       renew: false,
+    },
+    alarm: async (ref, at) => {
+      if (at - systemClock.now() <= limits.alarmMaxMs) await inbox.send([dueMessage(ref, at)]);
     },
     later: (work) => work(),
   };

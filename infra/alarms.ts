@@ -38,6 +38,18 @@ export class Alarms extends Construct {
       0,
       'an event was dead-lettered',
     );
+    this.#over(
+      'IntentsAge',
+      queues.intents.metricApproximateAgeOfOldestMessage(),
+      900,
+      'an act waits for the effector for 15 minutes',
+    );
+    this.#over(
+      'IntentsDead',
+      queues.intentsDead.metricApproximateNumberOfMessagesVisible(),
+      0,
+      'an act was dead-lettered',
+    );
     const lag = new Metric({
       namespace: 'Turnstone',
       metricName: 'OutboxLagMs',

@@ -17,11 +17,14 @@ export class Queues extends Construct {
   readonly inboxDead: Queue;
   readonly events: Queue;
   readonly eventsDead: Queue;
+  readonly intents: Queue;
+  readonly intentsDead: Queue;
 
   constructor(scope: Construct, id: string, profile: Profile) {
     super(scope, id);
     [this.inbox, this.inboxDead] = this.#pair('Inbox', profile.visibilitySeconds);
     [this.events, this.eventsDead] = this.#pair('Events', 30);
+    [this.intents, this.intentsDead] = this.#pair('Intents', profile.visibilitySeconds);
   }
 
   #pair(name: string, visibilitySeconds: number): [Queue, Queue] {

@@ -44,6 +44,7 @@ export class TurnstoneStack extends Stack {
     };
     const api = make('Api', 'api', profile.functionSeconds);
     const turn = make('Turn', 'turn', profile.functionSeconds);
+    const effector = make('Effector', 'effector', profile.functionSeconds);
     const relay = make('Relay', 'relay', 30);
     const sweeper = make('Sweeper', 'sweeper', 30);
     turn.function.addEventSource(
@@ -52,12 +53,16 @@ export class TurnstoneStack extends Stack {
         reportBatchItemFailures: true,
       }),
     );
-    turn.role.addToPolicy(
-      new PolicyStatement({
-        actions: ['sqs:ChangeMessageVisibility'],
-        resources: [queues.inbox.queueArn],
-      }),
+    effector.function.addEventSource(
+      new SqsEventSource(queues.intents, { batchSize: 1, reportBatchItemFailures: true }),
     );
+    for (const [{ role }, { queueArn }] of [
+      [turn, queues.inbox],
+      [effector, queues.intents],
+    ] as const) {
+      const actions = ['sqs:ChangeMessageVisibility'];
+      role.addToPolicy(new PolicyStatement({ actions, resources: [queueArn] }));
+    }
     new Rule(this, 'EveryMinute', {
       schedule: Schedule.rate(Duration.minutes(1)),
       targets: [new LambdaFunction(sweeper.function, { retryAttempts: 0 })],
@@ -71,6 +76,7 @@ export class TurnstoneStack extends Stack {
     new Alarms(this, 'Alarms', queues, {
       Api: api.function,
       Turn: turn.function,
+      Effector: effector.function,
       Relay: relay.function,
       Sweeper: sweeper.function,
     });
@@ -96,6 +102,7 @@ export class TurnstoneStack extends Stack {
       TURNSTONE_TABLE_LEDGER: tables.ledger.tableName,
       TURNSTONE_QUEUE_INBOX: queues.inbox.queueUrl,
       TURNSTONE_QUEUE_EVENTS: queues.events.queueUrl,
+      TURNSTONE_QUEUE_INTENTS: queues.intents.queueUrl,
       TURNSTONE_KEY_ID: key.keyId,
       TURNSTONE_LEASE_MS: String(profile.leaseMs),
       TURNSTONE_TIMEOUT_MS: String(profile.functionSeconds * 1000),
@@ -142,7 +149,7 @@ function grant(made: HouseFunction, tables: Tables, queues: Queues, key: Key): v
   role.addToPolicy(
     new PolicyStatement({
       actions: ['sqs:SendMessage'],
-      resources: [queues.inbox.queueArn, queues.events.queueArn],
+      resources: [queues.inbox.queueArn, queues.events.queueArn, queues.intents.queueArn],
     }),
   );
   role.addToPolicy(

@@ -24,7 +24,7 @@ import { limits } from '../protocol/limits.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import { handleInboxBatch } from '../runtime/drive.ts';
 import { handleIntentBatch } from '../runtime/effector.ts';
-import { groupOf, inboxEntry } from '../runtime/inbox-message.ts';
+import { dueMessage } from '../runtime/inbox-message.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { sweep } from '../runtime/sweep.ts';
 import type { LocalSettings } from './settings.ts';
@@ -83,7 +83,7 @@ export function localHost(
       reserveMs: 0,
       renew: true,
     },
-    alarm: (ref, at) => alarm(runtime, ref, at, track),
+    alarm: async (ref, at) => alarm(runtime, ref, at, track),
     later: (job) => {
       track(job());
       return Promise.resolve();
@@ -112,8 +112,6 @@ export function localHost(
   };
 }
 
-const alarmMaxMs = 600_000;
-
 /** A deadline soon enough is met on time; the sweep finds every other one, and this one after a crash. */
 function alarm(
   runtime: Runtime,
@@ -122,11 +120,9 @@ function alarm(
   track: (promise: Promise<unknown>) => void,
 ): void {
   const left = at - runtime.clock.now();
-  if (left > alarmMaxMs) return;
+  if (left > limits.alarmMaxMs) return;
   runtime.clock.timer(Math.max(0, left), () => {
-    const entry = inboxEntry(ref, `due:${at}`);
-    const message = { group: groupOf(ref), dedupId: entry.id, body: entry.body };
-    track(runtime.queues.inbox.send([message]));
+    track(runtime.queues.inbox.send([dueMessage(ref, at)]));
   });
 }
 

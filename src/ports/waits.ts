@@ -208,6 +208,8 @@ export interface WaitStore {
     claim: { readonly token: string; readonly until: EpochMs },
     now: EpochMs,
   ): Promise<IntentClaimed>;
+  /** Extends a claim that is still held by its token. */
+  renewIntent(intent: IntentRow, token: string, until: EpochMs): Promise<IntentClaimed>;
   /** Gives a claim back for another attempt; `doubt` keeps that a send was never settled (ruling 1). */
   releaseIntent(intent: IntentRow, token: string, doubt: boolean): Promise<IntentClaimed>;
   /** Settles an intent: under its claim's token, or null for one that expired before any claim. */

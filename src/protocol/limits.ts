@@ -82,6 +82,8 @@ export const limits = Object.freeze({
   escalationsMax: 10,
   /** Acts staged between two suspensions, or before the end. */
   actsPerCommitMax: 20,
+  /** Deadlines nearer than this are met by a message of their own; the sweeper meets all. */
+  alarmMaxMs: 900_000,
   /** How long an approval or an event wait stands by default. */
   waitMs: 86_400_000,
   /** Longest deadline of a wait, a timer or an act. */

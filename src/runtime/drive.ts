@@ -130,8 +130,13 @@ export async function handleInboxBatch(
   const groups = new Map<string, { message: InboxMessage; ref: TurnRef }[]>();
   for (const message of messages) {
     try {
-      const ref = parseInboxBody(message.body);
-      const group = `${ref.tenant}\n${ref.thread}`;
+      const { ref, due } = parseInboxBody(message.body);
+      const afterMs = due === null ? 0 : due - runtime.clock.now();
+      if (afterMs > 0) {
+        outcomes.set(message.id, { kind: 'later', afterMs, reason: 'it is not due yet' });
+        continue;
+      }
+      const group = due === null ? `${ref.tenant}\n${ref.thread}` : `due\n${message.id}`;
       groups.set(group, [...(groups.get(group) ?? []), { message, ref }]);
     } catch (error) {
       outcomes.set(message.id, { kind: 'failed', reason: describeError(error).message });

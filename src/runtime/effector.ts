@@ -13,7 +13,6 @@ import { base64url } from '../protocol/digest.ts';
 import { decideFailure, decideProbe } from '../protocol/effect-decision.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
-import { limits } from '../protocol/limits.ts';
 import { parseIntentBody } from './acts.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import { declareEffect } from './declared-effect.ts';
@@ -25,6 +24,9 @@ import { openPayload, sealContext, sealText } from './payloads.ts';
 import type { Runtime } from './runtime.ts';
 import type { HostBounds } from './turn-request.ts';
 
+/** Least time a call is started with, milliseconds. */
+const leastMs = 500;
+
 /** What an act's result event carries. */
 interface ActResult {
   readonly status: IntentOutcome;
@@ -32,15 +34,18 @@ interface ActResult {
   readonly error?: { readonly code: string; readonly message: string };
 }
 
-/** Performs the intents of a batch, one outcome a message; a thread's acts come one after another. */
+/** Performs the intents of one thread's batch in order; what follows one that must come later waits with it. */
 export async function handleIntentBatch(
   runtime: Runtime,
   messages: readonly InboxMessage[],
   host: HostBounds,
 ): Promise<ReadonlyMap<string, Handled>> {
   const outcomes = new Map<string, Handled>();
+  let stopped: Handled | null = null;
   for (const message of messages) {
-    outcomes.set(message.id, await handleOne(runtime, message, host));
+    const outcome: Handled = stopped ?? (await handleOne(runtime, message, host));
+    outcomes.set(message.id, outcome);
+    if (outcome.kind !== 'done') stopped = outcome;
   }
   return outcomes;
 }
@@ -121,23 +126,59 @@ async function claimAndPerform(
     const error = { code: 'effect_undecided', message: 'its outcome is unknown after a crash' };
     return settle(runtime, row, row.claim?.token ?? null, { status: 'uncertain', error }, 'lapsed');
   }
-  const reserve = declared.timeoutMs + runtime.settings.reserveMs;
-  if (
-    host.drain?.aborted === true ||
-    (host.deadlineAt ?? Number.POSITIVE_INFINITY) < now + reserve
-  ) {
+  const { reserveMs } = runtime.settings;
+  const left = (host.deadlineAt ?? Number.POSITIVE_INFINITY) - now - reserveMs;
+  if (host.drain?.aborted === true || left < leastMs) {
     return { kind: 'later', afterMs: 1_000, reason: 'this host has no time left for it' };
   }
+  const bounded = { ...declared, timeoutMs: Math.min(declared.timeoutMs, left) };
+  const reserve = bounded.timeoutMs + reserveMs;
   const token = base64url(runtime.entropy.bytes(16));
-  const until = (now + Math.max(runtime.settings.leaseMs, reserve)) as EpochMs;
+  // Where the host bounds this work the claim outlives that bound; elsewhere it is renewed while the call lasts.
+  const { leaseMs, renew } = runtime.settings;
+  const until = (now + (renew ? leaseMs : Math.max(leaseMs, reserve))) as EpochMs;
   const claimed = await runtime.store.claimIntent(row, { token, until }, now);
   if (claimed.kind === 'unknown') throw unavailable(claimed.cause);
   if (claimed.kind === 'lost') {
     return { kind: 'later', afterMs: 250, reason: 'another worker was first' };
   }
   const held: IntentRow = { ...row, attempt: row.attempt + 1, claim: { token, until } };
-  if (!unsettled) return attempt(runtime, held, declared, false);
-  return recover(runtime, held, declared);
+  const stop = renew ? renewing(runtime, held, token) : () => undefined;
+  try {
+    if (!unsettled) return await attempt(runtime, held, bounded, false);
+    return await recover(runtime, held, bounded);
+  } finally {
+    stop();
+  }
+}
+
+/** Extends a claim at a third of its lease until stopped; a renewal that fails leaves it to lapse (LE-3). */
+function renewing(runtime: Runtime, row: IntentRow, token: string): () => void {
+  const { clock, settings, store, telemetry } = runtime;
+  let cancel = (): void => undefined;
+  let stopped = false;
+  const arm = (): void => {
+    if (stopped) return;
+    cancel = clock.timer(Math.floor(settings.leaseMs / 3), () => {
+      const until = (clock.now() + settings.leaseMs) as EpochMs;
+      store.renewIntent(row, token, until).then(
+        (renewed) => {
+          if (renewed.kind === 'done') arm();
+        },
+        (error: unknown) => {
+          telemetry.emit('act.renewal_failed', {
+            intent: row.id,
+            reason: describeError(error).message,
+          });
+        },
+      );
+    });
+  };
+  arm();
+  return () => {
+    stopped = true;
+    cancel();
+  };
 }
 
 /** A send nobody settled: only its declared recovery decides (OR-1). */
@@ -316,6 +357,3 @@ function unavailable(cause: unknown): TurnstoneError {
     cause,
   });
 }
-
-/** How long an unsettled intent rests before its message is sent again. */
-export const owedAfterMs = limits.unsentMs;

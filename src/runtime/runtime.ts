@@ -30,7 +30,7 @@ export interface Runtime {
   readonly owner: string;
   readonly settings: RuntimeSettings;
   /** Wakes a suspended turn at its deadline, where the host can; the sweeper does it everywhere. */
-  alarm?(ref: TurnRef, at: EpochMs): void;
+  alarm?(ref: TurnRef, at: EpochMs): Promise<void>;
   /** Runs work that need not delay an answer: awaited where the host freezes after it (Lambda), tracked elsewhere. */
   later(work: () => Promise<void>): Promise<void>;
 }

@@ -88,7 +88,7 @@ async function resting(
   const { runtime, ref } = opened;
   runtime.telemetry.emit('turn.suspended', { threadId: ref.thread, turnId: ref.turn, dueAt });
   await runtime.later(() => relayThread(runtime, ref));
-  runtime.alarm?.(ref, dueAt);
+  await runtime.later(async () => runtime.alarm?.(ref, dueAt));
   for (const { spec } of waiting) {
     if (spec.event !== undefined) await lookFor(runtime, ref.tenant, spec.event);
   }

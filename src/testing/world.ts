@@ -6,6 +6,7 @@ import type { TurnStore } from '../ports/store.ts';
 import type { Vault } from '../ports/vault.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import { handleInboxBatch } from '../runtime/drive.ts';
+import { handleIntentBatch } from '../runtime/effector.ts';
 import type { RuntimeSettings } from '../runtime/runtime.ts';
 import { sweep } from '../runtime/sweep.ts';
 import type { HeldQueues } from './held-queue.ts';
@@ -111,8 +112,15 @@ export class World {
         }));
         await this.settle(process, handleInboxBatch(process.runtime, batch, {}));
       }
-      if (report !== 'died' && report.rows === 0 && messages.length === 0) return;
+      const intents = this.queues.intents.take();
+      if (intents.length > 0) {
+        const batch = intents.map(({ body }, index) => ({ id: `${index}`, body, receives: 1 }));
+        await this.settle(process, handleIntentBatch(process.runtime, batch, {}));
+      }
+      const quiet = messages.length === 0 && intents.length === 0;
+      if (report !== 'died' && report.rows === 0 && quiet) return;
       this.queues.inbox.forgetIds();
+      this.queues.intents.forgetIds();
     }
     throw new Error('the world did not come to rest');
   }

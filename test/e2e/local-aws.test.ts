@@ -11,7 +11,7 @@ import { providerServer } from '../../src/testing/provider-server.ts';
 import type { Issuer } from './identity.ts';
 import { startIssuer } from './identity.ts';
 import { InvokeCommand, LambdaClient } from './lambda-client.ts';
-import { threeCalls } from './plans.ts';
+import { everyWait, threeCalls } from './plans.ts';
 
 const started: Started = await startMinistack({ log: 'e2e-ministack' });
 const reason = started.kind === 'unavailable' ? `: no emulator: ${started.reason}` : '';
@@ -49,6 +49,7 @@ interface Answer {
 interface CallFacts {
   readonly role?: string;
   readonly tenant?: string;
+  readonly actor?: string;
   readonly token?: string | null;
   readonly prefer?: string;
 }
@@ -60,7 +61,11 @@ async function call(
   facts: CallFacts = {},
 ): Promise<Answer> {
   if (started.kind !== 'started') throw new Error('no emulator');
-  const claims = { tenant: facts.tenant ?? 'acme', sub: 'ann', role: facts.role ?? 'operator' };
+  const claims = {
+    tenant: facts.tenant ?? 'acme',
+    sub: facts.actor ?? 'ann',
+    role: facts.role ?? 'operator',
+  };
   const token = facts.token === undefined ? await issuer.token(claims) : facts.token;
   const { request } = await import('node:http');
   const url = new URL(path, started.url);
@@ -175,6 +180,45 @@ aws(
       status: 200,
     });
   },
+);
+
+aws(
+  `a plan asks a person, defers an act to the effector, naps and waits for an event [T1 T10]${reason}`,
+  async () => {
+    const path = '/v1/threads/e2e-waits/turns';
+    const asked = await call('POST', path, turnOf('t1', everyWait(provider.url, 'order-7')));
+    expect(asked).toMatchObject({ status: 202, body: { status: 'suspended' } });
+    const [wait] = asked.body.waits as { id: string; digest: string }[];
+    const decided = await call(
+      'POST',
+      `/v1/approvals/${wait?.id}`,
+      { decision: 'approve', digest: wait?.digest },
+      { role: 'approver', actor: 'bob' },
+    );
+    expect(decided).toMatchObject({ status: 200, body: { status: 'approved' } });
+    await call('POST', '/v1/events', {
+      source: 'bank',
+      id: 'e1',
+      type: 'paid',
+      correlation: 'order-7',
+      data: 10,
+    });
+    await until(
+      'the turn',
+      async () => {
+        await sweep();
+        return (await call('GET', `${path}/t1`)).body.status === 'succeeded';
+      },
+      90_000,
+    );
+    expect(await call('GET', `${path}/t1`)).toMatchObject({
+      body: { result: { by: 'bob', paid: 10 } },
+    });
+    expect(await call('POST', `${path}/t1/verify`)).toMatchObject({
+      body: { verdict: 'verified' },
+    });
+  },
+  120_000,
 );
 
 /** SIGKILLs every Node worker of the emulator: what runs in them dies inside its call. */

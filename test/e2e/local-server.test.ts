@@ -9,7 +9,7 @@ import type { LocalServer } from '../../scripts/local-server.ts';
 import { callApi, startServer } from '../../scripts/local-server.ts';
 import type { ProviderServer } from '../../src/testing/provider-server.ts';
 import { providerServer } from '../../src/testing/provider-server.ts';
-import { threeCalls } from './plans.ts';
+import { everyWait, threeCalls } from './plans.ts';
 
 let data: string;
 let provider: ProviderServer;
@@ -321,4 +321,169 @@ test('the demo of the README ends well and says so', () => {
   });
   expect(said).toContain('Every call landed exactly once.');
   expect(said).toContain('SIGKILL');
+});
+
+interface Wait {
+  readonly id: string;
+  readonly kind: string;
+  readonly digest?: string;
+}
+
+/** Polls a turn until it satisfies `look`. */
+async function until(
+  url: string,
+  path: string,
+  look: (turn: Record<string, unknown>) => boolean,
+): Promise<Record<string, unknown>> {
+  let turnNow: Record<string, unknown> = {};
+  await expect
+    .poll(
+      async () => {
+        turnNow = (await callApi(url, 'GET', path)).body;
+        return look(turnNow);
+      },
+      { timeout: 20_000, interval: 50 },
+    )
+    .toBe(true);
+  return turnNow;
+}
+
+const waitsFor = (kind: string) => (view: Record<string, unknown>) =>
+  view.status === 'suspended' && (view.waits as Wait[]).some((wait) => wait.kind === kind);
+
+test('a plan asks a person, defers an act, naps and waits for an event, across SIGKILLs [T1 T7 T10]', async () => {
+  let server = await start();
+  const path = `${turns}/t1`;
+  const suspended = await callApi(server.url, 'POST', turns, {
+    body: turn('t1', everyWait(provider.url, 'order-7')),
+    token: 'dev:acme:ann:user',
+  });
+  expect(suspended).toMatchObject({
+    status: 202,
+    body: { status: 'suspended', waits: [{ kind: 'approval' }] },
+  });
+  const [wait] = suspended.body.waits as Wait[];
+  await server.kill('SIGKILL');
+  server = await start();
+  const listed = await callApi(server.url, 'GET', '/v1/approvals', {
+    token: 'dev:acme:bob:approver',
+  });
+  expect(listed.body.items).toMatchObject([
+    { id: wait?.id, digest: wait?.digest, action: { ship: 'hold-1' }, requestedBy: 'ann' },
+  ]);
+  const decide = (token: string, body: unknown) =>
+    callApi(server.url, 'POST', `/v1/approvals/${wait?.id}`, { token, body });
+  const yes = { decision: 'approve', digest: wait?.digest, note: 'fine' };
+  expect(await decide('dev:acme:bob:user', yes)).toMatchObject({ status: 403 });
+  expect(await decide('dev:acme:ann:approver', yes)).toMatchObject({
+    status: 403,
+    body: { code: 'four_eyes' },
+  });
+  expect(await decide('dev:other:bob:approver', yes)).toMatchObject({ status: 404 });
+  expect(await decide('dev:acme:bob:approver', { ...yes, digest: 'x' })).toMatchObject({
+    status: 409,
+    body: { code: 'digest_mismatch' },
+  });
+  expect(await decide('dev:acme:bob:approver', yes)).toMatchObject({
+    status: 200,
+    body: { status: 'approved', decision: { decision: 'approve', by: 'bob', note: 'fine' } },
+  });
+  expect(await decide('dev:acme:carl:approver', { ...yes, decision: 'deny' })).toMatchObject({
+    status: 409,
+    body: { code: 'already_decided', details: { decision: 'approve', by: 'bob' } },
+  });
+  await provider.reached('/mail', 1);
+  await server.kill('SIGKILL');
+  server = await start();
+  await until(server.url, path, waitsFor('event'));
+  await until(
+    server.url,
+    path,
+    (view) => (view.waits as Wait[]).length === 1 && provider.landed('/mail') === 1,
+  );
+  const paid = {
+    source: 'bank',
+    id: 'e1',
+    type: 'paid',
+    correlation: 'order-7',
+    data: { sum: 10 },
+  };
+  const publish = () => callApi(server.url, 'POST', '/v1/events', { body: paid });
+  expect(await publish()).toMatchObject({ status: 202, body: { stored: true } });
+  expect(await publish()).toMatchObject({ status: 202, body: { stored: false } });
+  const done = await until(server.url, path, (view) => view.status === 'succeeded');
+  expect(done.result).toEqual({ by: 'bob', hold: 'hold-1', sent: 'mail-1', paid: { sum: 10 } });
+  expect([provider.landed('/hold'), provider.landed('/mail')]).toEqual([1, 1]);
+  expect(await callApi(server.url, 'POST', `${path}/verify`)).toMatchObject({
+    body: { verdict: 'verified' },
+  });
+});
+
+test('denied, expired and dropped approvals end the plan as it says, and what was done is undone [T8 T10]', async () => {
+  const { url } = await start();
+  const asking = (onExpiry: string, expiresInMs: number) => {
+    const plan = everyWait(provider.url, 'x');
+    const [hold, tell] = plan.steps;
+    const [first] = hold?.do ?? [];
+    return {
+      ...plan,
+      steps: [
+        { ...hold, do: [first] },
+        { ...tell, do: [{ approve: { action: 'ship', expiresInMs, onExpiry, fourEyes: false } }] },
+      ],
+      reply: null,
+    };
+  };
+  const denied = await callApi(url, 'POST', turns, { body: turn('t1', asking('deny', 60_000)) });
+  const [wait] = denied.body.waits as Wait[];
+  await callApi(url, 'POST', `/v1/approvals/${wait?.id}`, {
+    body: { decision: 'deny', digest: wait?.digest },
+  });
+  expect(
+    await until(
+      url,
+      `${turns}/t1`,
+      (view) => view.status !== 'suspended' && view.status !== 'running',
+    ),
+  ).toMatchObject({
+    status: 'failed',
+    error: { code: 'approval_denied', step: 'tell' },
+  });
+  expect(provider.landed('/release')).toBe(1);
+  for (const [name, onExpiry, status] of [
+    ['t2', 'deny', 'failed'],
+    ['t3', 'drop', 'cancelled'],
+    ['t4', 'escalate', 'failed'],
+  ] as const) {
+    const asked = await callApi(url, 'POST', turns, { body: turn(name, asking(onExpiry, 400)) });
+    expect(asked).toMatchObject({ status: 202 });
+    const ended = await until(
+      url,
+      `${turns}/${name}`,
+      (view) => view.status !== 'suspended' && view.status !== 'running',
+    );
+    expect(ended).toMatchObject({ status, error: { code: 'approval_expired' } });
+    const late = await callApi(
+      url,
+      'POST',
+      `/v1/approvals/${(asked.body.waits as Wait[])[0]?.id}`,
+      {
+        body: { decision: 'approve', digest: (asked.body.waits as Wait[])[0]?.digest },
+      },
+    );
+    expect(late).toMatchObject({ status: 409, body: { code: 'expired' } });
+  }
+  expect(provider.landed('/release')).toBe(4);
+});
+
+test('a stop takes back what a waiting turn did, in one call of an operator [T8]', async () => {
+  const { url } = await start();
+  await callApi(url, 'POST', turns, { body: turn('t1', everyWait(provider.url, 'x')) });
+  const stop = () =>
+    callApi(url, 'POST', `${turns}/t1/cancel`, { body: { reason: 'changed our mind' } });
+  expect(await stop()).toMatchObject({ status: 202, body: { recorded: true } });
+  expect(await until(url, `${turns}/t1`, (view) => view.status === 'cancelled')).toBeTruthy();
+  expect(await stop()).toMatchObject({ status: 202, body: { recorded: false } });
+  expect(provider.landed('/release')).toBe(1);
+  expect(provider.ledger.at(-1)?.body).toEqual({ hold: 'hold-1' });
 });

