@@ -3,6 +3,7 @@ import type * as v from 'valibot';
 import type { Role } from './api-request.ts';
 import type { Handler } from './handler.ts';
 import { abandon, answerDoubt, attention, cancel, reopen, resume } from './operator-routes.ts';
+import { answerReceipt, getReceipts } from './receipt-routes.ts';
 import {
   approvalSchema,
   approvalsQuerySchema,
@@ -14,6 +15,9 @@ import {
   journalQuerySchema,
   journalSchema,
   reasonSchema,
+  receiptSchema,
+  receiptsQuerySchema,
+  receiptsSchema,
   recordedSchema,
   resumeSchema,
   startTurnSchema,
@@ -181,6 +185,24 @@ export const routes: readonly Route[] = [
     answer: storedSchema,
     handle: postEvent,
   },
+  {
+    method: 'GET',
+    path: '/v1/receipts',
+    summary: 'List receipts',
+    roles: operators,
+    query: receiptsQuerySchema,
+    answer: receiptsSchema,
+    handle: getReceipts,
+  },
+  {
+    method: 'POST',
+    path: '/v1/receipts/{receiptId}',
+    summary: 'Answer a receipt in doubt',
+    roles: operators,
+    body: assertSchema,
+    answer: receiptSchema,
+    handle: answerReceipt,
+  },
   { method: 'GET', path: '/healthz', summary: 'Health', roles: null, handle: health },
   { method: 'GET', path: '/openapi.json', summary: 'This document', roles: null, handle: openapi },
   { method: 'GET', path: '/', summary: 'Where the API is', roles: null, handle: home },
@@ -188,8 +210,6 @@ export const routes: readonly Route[] = [
 
 /** Routes of page 05 whose machinery is not in this build; they answer 501 after the role check. */
 export const routesNotYet: readonly Omit<Route, 'handle' | 'summary'>[] = [
-  { method: 'GET', path: '/v1/receipts', roles: operators },
-  { method: 'POST', path: '/v1/receipts/{receiptId}', roles: operators },
   { method: 'GET', path: '/v1/subjects/{subject}/memories', roles: operators },
   { method: 'PUT', path: '/v1/subjects/{subject}/hold', roles: ['admin'] },
   { method: 'DELETE', path: '/v1/subjects/{subject}/hold', roles: ['admin'] },

@@ -210,6 +210,26 @@ export const eventSchema = v.strictObject({
   data: v.optional(v.unknown()),
 });
 
+export const receiptSchema = v.object({
+  receiptId: v.string(),
+  threadId: v.string(),
+  turnId: v.string(),
+  kind: v.string(),
+  key: v.unknown(),
+  step: v.string(),
+  status: v.picklist(['prepared', 'completed', 'failed', 'uncertain']),
+  effectKey: v.nullable(v.string()),
+  createdAt: instant,
+  updatedAt: instant,
+});
+
+export const receiptsSchema = v.object({ items: v.array(receiptSchema) });
+
+export const receiptsQuerySchema = v.strictObject({
+  threadId: v.optional(idSchema),
+  status: v.optional(v.picklist(['prepared', 'completed', 'failed', 'uncertain'])),
+});
+
 export const storedSchema = v.object({ stored: v.boolean() });
 
 export const journalQuerySchema = v.strictObject({

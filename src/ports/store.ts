@@ -19,6 +19,7 @@ import type {
   StopRequest,
   StopWrite,
 } from './people.ts';
+import type { ReceiptStore } from './receipts.ts';
 import type { IntentRow, WaitStore } from './waits.ts';
 
 export type * from './people.ts';
@@ -319,7 +320,7 @@ export interface PartSet {
   readonly parts: readonly Uint8Array[];
 }
 
-export interface TurnStore extends WaitStore {
+export interface TurnStore extends WaitStore, ReceiptStore {
   /** One consistent read round for a pass (page 09, rule 1); torn reads are read again. */
   begin(ref: TurnRef, subject: SubjectId | null): Promise<Begun>;
   /** Head alone, consistent. */

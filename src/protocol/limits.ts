@@ -7,6 +7,8 @@ export const limits = Object.freeze({
   idCharacters: 256,
   /** Characters of a step name or an effect kind. */
   nameCharacters: 256,
+  /** Characters of a business key. */
+  businessKeyCharacters: 512,
   /** Bytes of a request body, over HTTP and queue alike. */
   requestBodyBytes: mib,
   /** Bytes of an effect's answer and of any stored value. */

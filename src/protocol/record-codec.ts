@@ -42,6 +42,7 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['cost', 'cs', 'optionalSpend'],
     ['wait', 'w', 'optionalText'],
     ['group', 'g', 'optionalText'],
+    ['receipt', 'rc', 'optionalText'],
   ],
   EffectDone: [
     ['site', '', 'site'],
@@ -80,6 +81,12 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
   RunCancelled: [['actor', 'by', 'text']],
   RunResumed: [['actor', 'by', 'text']],
   RunSuspended: [['until', 'u', 'count']],
+  ReceiptRead: [
+    ['site', '', 'site'],
+    ['key', 'ek', 'text'],
+    ['receipt', 'rc', 'text'],
+    ['outcome', 'oc', 'text'],
+  ],
   ActStaged: [
     ['site', '', 'site'],
     ['key', 'ek', 'text'],

@@ -106,6 +106,14 @@ export type RecordFacts =
   | { readonly kind: 'RunCancelled'; readonly actor: string }
   /** Instead of an ending: the turn waits; `until` is its earliest deadline. */
   | { readonly kind: 'RunSuspended'; readonly until: number }
+  /** A business key that was used before: what its receipt came to is the answer (K-24). */
+  | {
+      readonly kind: 'ReceiptRead';
+      readonly site: Site;
+      readonly key: string;
+      readonly receipt: string;
+      readonly outcome: ReceiptOutcome;
+    }
   /** A deferred act, published with the next suspension or success. */
   | {
       readonly kind: 'ActStaged';
@@ -144,6 +152,7 @@ export type RecordFacts =
 export type QuarantineDecision = 'reopen' | 'abandon';
 
 export type StepOutcome = 'ok' | 'failed';
+export type ReceiptOutcome = 'completed' | 'changed' | 'in_flight' | 'landed' | 'uncertain';
 export type GroupOutcome = 'committed' | 'aborted' | 'quarantined';
 /** What a wait waits for. */
 export type WaitKind = 'approval' | 'event' | 'timer';
@@ -165,6 +174,8 @@ export interface EffectStarted {
   readonly wait?: WaitKind;
   /** The open group it is a member or a reversal of. */
   readonly group?: string;
+  /** Id of the receipt of its business key. */
+  readonly receipt?: string;
 }
 
 export type RecordBody = Common & RecordFacts;

@@ -39,7 +39,8 @@ export interface Conclusive {
   readonly writer: JournalWriter;
   readonly keyring: Keyring;
   readonly verdict: Verdict;
-  readonly hold: Hold;
+  /** Asked after the last batch: a long one may have claimed the thread on its way. */
+  readonly hold: () => Hold;
   readonly seen: Head | null;
   readonly checkpoint: Checkpoint | null;
   readonly payloadDigest: string;
@@ -73,7 +74,7 @@ export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
     writer.rewind(mark);
     const request = await runtime.store.stopOf(ref);
     if (request === null || verdict.status === 'quarantined') continue;
-    if (of.hold.kind === 'held' && pass.stopRequest === null && mayUnwind(pass)) {
+    if (of.hold().kind === 'held' && pass.stopRequest === null && mayUnwind(pass)) {
       return { kind: 'stopped' };
     }
     verdict = verdictOf({ kind: 'cancelled', request }, [...history.bodies(), ...writer.added]);
@@ -134,7 +135,7 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
   const write: ConcludeWrite = {
     ref,
     agent: agent.name,
-    hold: of.hold,
+    hold: of.hold(),
     writer: { ...writer.writer, cancelsSeen },
     batch,
     announced: writer.announced,

@@ -21,6 +21,8 @@ export interface DeclaredEffect {
   readonly timeoutMs: number;
   readonly cost: Spend;
   readonly declaredCost: boolean;
+  /** Business key, or null. */
+  readonly key: string | null;
   /** Its outcome is written at once, not with the next write (ruling 3). */
   readonly atOnce: boolean;
   perform(call: EffectCall): Promise<unknown>;
@@ -47,6 +49,13 @@ export function declareEffect(effect: Effect<unknown>): DeclaredEffect {
     throw refused('timeoutMs', 'a positive integer', String(timeoutMs));
   }
   const probe = effect.probe;
+  const key = effect.key ?? null;
+  if (key !== null && (typeof key !== 'string' || key.trim() === '')) {
+    throw refused('key', 'text that is not blank', JSON.stringify(key) ?? typeof key);
+  }
+  if (key !== null && key.length > limits.businessKeyCharacters) {
+    throw refused('key', `at most ${limits.businessKeyCharacters} characters`, `${key.length}`);
+  }
   const declaredCost = effect.cost !== undefined;
   return {
     kind,
@@ -57,6 +66,7 @@ export function declareEffect(effect: Effect<unknown>): DeclaredEffect {
     timeoutMs,
     cost: addSpend({ tokens: 0, minorUnits: 0 }, effect.cost ?? {}),
     declaredCost,
+    key,
     atOnce: recordAtOnce({ mutates, recovery, declaredCost }),
     perform: (call) => effect.perform(call),
     probe: probe === undefined ? null : (call) => probe.call(effect, call),

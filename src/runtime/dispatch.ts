@@ -10,7 +10,9 @@ export interface Dispatch {
   readonly site: Site;
   readonly declared: DeclaredEffect;
   readonly idempotencyKey: string;
-  readonly settle: Settle;
+  /** Id of its business key's receipt once it is taken, or null. */
+  receipt: string | null;
+  settle: Settle;
 }
 
 interface Settle {

@@ -52,6 +52,7 @@ export async function announce(
       mutates: declared.mutates,
       recovery: declared.recovery,
       ...(declared.declaredCost ? { cost: declared.cost } : {}),
+      ...(dispatch.receipt === null ? {} : { receipt: dispatch.receipt }),
     },
     { kind: 'text', text: declared.argsText },
   );

@@ -6,10 +6,11 @@
 //   T5   the announcement is durable before the call, the outcome is recorded after it.
 //   T6   an announcement without outcome follows its recorded recovery; ruling 1 keeps earlier doubt.
 //   T7   what is recorded is read back and never performed again.
+import type { TurnRef } from '../ports/store.ts';
 import { decode } from '../protocol/canonical.ts';
 import { decideFailure, decideOrphan, decideProbe } from '../protocol/effect-decision.ts';
-import { idempotencyKey } from '../protocol/keys.ts';
-import type { RecordBody, RecordOf, Site } from '../protocol/record.ts';
+import { businessIdempotencyKey, idempotencyKey } from '../protocol/keys.ts';
+import type { RecordOf, Site } from '../protocol/record.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import type { Dispatch, Entry } from './dispatch.ts';
 import { announce, exhausted, mayAct } from './effect-announce.ts';
@@ -20,6 +21,7 @@ import type { HistoryRecord } from './history.ts';
 import { openRecord } from './history.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import type { Pass } from './pass.ts';
+import { hear, joinKey, outputOf, takeKey } from './receipts.ts';
 import type { ResumePoint } from './resume-point.ts';
 import { attemptKey, resumePoint } from './resume-point.ts';
 import { EffectError } from './turn-context.ts';
@@ -32,23 +34,28 @@ export function runEffect(pass: Pass, site: Site, declared: DeclaredEffect): Pro
       pass,
       site,
       declared,
-      idempotencyKey: idempotencyKey({
-        tenant: ref.tenant,
-        thread: ref.thread,
-        turnId: ref.turn,
-        step: site.step,
-        phase: site.phase,
-        ordinal: site.ordinal,
-      }),
+      receipt: null,
+      idempotencyKey: providerKey(ref, site, declared),
       settle: { resolve, reject },
     };
     const slice = pass.setup.history.take(site);
+    const first = pass.useKey(dispatch);
+    if (first !== null && slice === undefined) return joinKey(dispatch, first);
     if (slice === undefined) return goLive(dispatch, { kind: 'announce', attempt: 1 }, false);
     readBack(dispatch, resumePoint(slice, declared));
   });
 }
 
+/** The same for every attempt; a business key gives one for the whole thread (K-28). */
+function providerKey(ref: TurnRef, site: Site, declared: DeclaredEffect): string {
+  const { tenant, thread, turn: turnId } = ref;
+  const { kind, key } = declared;
+  if (key !== null) return businessIdempotencyKey({ tenant, thread, kind, key });
+  return idempotencyKey({ tenant, thread, turnId, ...site });
+}
+
 function readBack(dispatch: Dispatch, point: ResumePoint): void {
+  if ('started' in point) dispatch.receipt = point.started.receipt ?? null;
   switch (point.kind) {
     case 'diverged':
       return dispatch.pass.diverged(point.divergence);
@@ -64,9 +71,25 @@ function readBack(dispatch: Dispatch, point: ResumePoint): void {
       );
     case 'refused':
       return readRefusal(dispatch, point);
+    case 'read':
+      return readReceipt(dispatch, point.record);
     case 'orphan':
       return meetOrphan(dispatch, point.started, point.earlierDoubt);
   }
+}
+
+/** What a receipt came to when it was read; a key in doubt is asked for again once a person reopened the turn. */
+function readReceipt(dispatch: Dispatch, record: HistoryRecord): void {
+  const { body } = record;
+  if (body.kind !== 'ReceiptRead') throw new Error('not a receipt');
+  const { outcome, receipt } = body;
+  if (outcome === 'uncertain' && dispatch.pass.setup.history.reopenedAfter(body.seq)) {
+    return goLive(dispatch, { kind: 'announce', attempt: 1 }, false);
+  }
+  replayOutcome(dispatch, record, (payload) => {
+    const { output, effectKey = '' } = (payload ?? {}) as { output?: unknown; effectKey?: string };
+    hear(dispatch, receipt, { outcome, effectKey, output });
+  });
 }
 
 /** A recorded refusal at the frontier is put to today's ceilings again; inside history it is raised again. */
@@ -178,7 +201,7 @@ function replayOutcome(
     const payload = await openRecord(runtime.store, sealer, ref, record);
     return () => {
       pass.heard(record.body);
-      deliver(record.body.kind === 'EffectFailed' ? payload : outputIn(record.body, payload));
+      deliver(outputOf(record.body, payload));
     };
   });
 }
@@ -216,6 +239,7 @@ async function runLive(
   for (;;) {
     const key = attemptKey(dispatch.site, entry.attempt, dispatch.declared);
     if (entry.kind === 'announce') {
+      if (!(await takeKey(dispatch, writer, settle))) return;
       if ((await announce(dispatch, writer, key, entry, settle, earlierDoubt)) === 'refused')
         return;
     }
@@ -327,12 +351,6 @@ function rejectUndecided(dispatch: Dispatch, key: string, code: string, why: str
       undecided: true,
     }),
   );
-}
-
-function outputIn(body: RecordBody, payload: unknown): unknown {
-  if (body.kind !== 'EffectReconciled') return payload;
-  if (typeof payload !== 'object' || payload === null) return undefined;
-  return 'output' in payload ? payload.output : payload;
 }
 
 function messageIn(payload: unknown): string {

@@ -15,9 +15,11 @@ import type { RecordBody, Site } from '../protocol/record.ts';
 import type { StagedAct } from './acts.ts';
 import { runAct } from './acts.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
+import type { Dispatch } from './dispatch.ts';
 import { runEffect } from './effect-runner.ts';
 import { never } from './never.ts';
 import type { PassEnd, PassSetup } from './pass-setup.ts';
+import type { KeyUse } from './receipts.ts';
 import type { Divergence } from './resume-point.ts';
 import { attemptKey } from './resume-point.ts';
 import { Scheduler } from './scheduler.ts';
@@ -41,6 +43,7 @@ export class Pass {
   /** Steps as this pass met them, with how each is taken back. */
   readonly steps = new Map<string, StepState>();
   readonly #waiting = new Map<string, OpenWait>();
+  readonly #keys = new Map<string, KeyUse>();
   readonly #firstWaiting: { site: Site; declared: DeclaredEffect }[] = [];
   readonly #done: Promise<PassEnd>;
   #finish: (end: PassEnd) => void = () => undefined;
@@ -143,6 +146,30 @@ export class Pass {
   act(site: Site, act: Act): Promise<string> {
     if (this.#end !== null || this.#interrupted) return never();
     return runAct(this, site, act);
+  }
+
+  /** The first use of a business key in this turn, or null when this dispatch is it (K-35). */
+  useKey(dispatch: Dispatch): KeyUse | null {
+    const { kind, key, argsText } = dispatch.declared;
+    if (key === null) return null;
+    const name = `${kind}\n${key}`;
+    const first = this.#keys.get(name);
+    if (first !== undefined) return first;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    promise.catch(() => undefined);
+    this.#keys.set(name, { argsText, outcome: promise });
+    const { settle } = dispatch;
+    dispatch.settle = {
+      resolve: (value) => {
+        resolve(value);
+        settle.resolve(value);
+      },
+      reject: (error) => {
+        reject(error);
+        settle.reject(error);
+      },
+    };
+    return null;
   }
 
   /** A wait nobody has settled: its branch rests until the whole pass does. */

@@ -40,6 +40,8 @@ export type ResumePoint =
       readonly started: RecordOf<'EffectStarted'>;
       readonly earlierDoubt: boolean;
     }
+  /** Its business key was used before; this is what it came to. */
+  | { readonly kind: 'read'; readonly record: HistoryRecord }
   /** A ceiling refused the next attempt and nothing followed. */
   | {
       readonly kind: 'refused';
@@ -55,6 +57,7 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
   let last: HistoryRecord | null = null;
   let failedBefore = false;
   let refused: HistoryRecord | null = null;
+  let read: HistoryRecord | null = null;
   const doubtful = new Set<string>();
   for (const record of slice.records) {
     const { body } = record;
@@ -62,6 +65,14 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
       const divergence = compareRefused(slice.site, body, (started?.attempt ?? 0) + 1, declared);
       if (divergence !== null) return { kind: 'diverged', divergence };
       refused = record;
+      continue;
+    }
+    if (body.kind === 'ReceiptRead') {
+      if (body.key !== attemptKey(slice.site, 1, declared)) {
+        const divergence = comparedRead(slice.site, body, declared);
+        return { kind: 'diverged', divergence };
+      }
+      read = record;
       continue;
     }
     if (body.kind === 'BudgetReadmitted') {
@@ -72,6 +83,7 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
       const divergence = compare(slice.site, body, declared);
       if (divergence !== null) return { kind: 'diverged', divergence };
       started = body;
+      read = null;
       last = null;
       failedBefore = false;
       doubtful.add(body.key);
@@ -91,6 +103,7 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
     const attempt = (started?.attempt ?? 0) + 1;
     return { kind: 'refused', record: refused, attempt, earlierDoubt: doubtful.size > 0 };
   }
+  if (read !== null) return { kind: 'read', record: read };
   if (started === null) throw new Error('a slice begins with an announcement or a refusal');
   const { key } = started;
   const earlierDoubt = [...doubtful].some((other) => other !== key);
@@ -108,6 +121,20 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
 /** Key of one attempt of a dispatch. */
 export function attemptKey(site: Site, attempt: number, declared: DeclaredEffect): string {
   return effectKey({ ...site, attempt, kind: declared.kind, args: declared.argsText });
+}
+
+function comparedRead(
+  site: Site,
+  body: RecordOf<'ReceiptRead'>,
+  declared: DeclaredEffect,
+): Divergence {
+  return {
+    site,
+    recorded: { kind: 'a receipt', key: body.key, attempt: 1 },
+    asked: { kind: declared.kind, key: attemptKey(site, 1, declared) },
+    moved: 'args',
+    seq: body.seq,
+  };
 }
 
 function compareRefused(

@@ -298,7 +298,7 @@ async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
     writer,
     keyring,
     verdict,
-    hold: opened.hold(),
+    hold: opened.hold,
     seen: begun.head,
     checkpoint: begun.checkpoint,
     payloadDigest: digest,

@@ -67,6 +67,11 @@ export interface Effect<T> {
   readonly retry?: Partial<RetryPolicy>;
   /** Default 30000. */
   readonly timeoutMs?: number;
+  /**
+   * Business key: within the thread, the same kind and key run once, in whatever turn (K-23). Other arguments
+   * under a used key are refused; a key in doubt quarantines whoever asks for it.
+   */
+  readonly key?: string;
   /** Declared cost: recorded at once and reserved in the budget (rulings 3, 17). */
   readonly cost?: Partial<Spend>;
   perform(call: EffectCall): Promise<T>;

@@ -3,9 +3,9 @@
 
 import type { StopRequest } from '../ports/store.ts';
 import { decode, encode } from '../protocol/canonical.ts';
-import { doubtsOf } from '../protocol/doubt.ts';
+import { doubtsOf, siteKey } from '../protocol/doubt.ts';
 import { describeError } from '../protocol/errors.ts';
-import type { RecordBody } from '../protocol/record.ts';
+import type { RecordBody, RecordOf } from '../protocol/record.ts';
 import { stepEvidence } from '../protocol/saga.ts';
 import type { Conclusion } from '../protocol/turn-status.ts';
 import type { PassEnd } from './pass-setup.ts';
@@ -43,6 +43,15 @@ export function verdictOf(
       ...stop,
     };
   }
+  const receipt = uncertainReceipt(records);
+  if (receipt !== null) {
+    const why = `the outcome of a business key is unknown: receipt ${receipt.receipt}`;
+    return {
+      status: 'quarantined',
+      error: errorAt('effect_undecided', why, receipt.site.step, receipt.key),
+      ...stop,
+    };
+  }
   if (end.kind === 'unwound' && end.stuck !== null) {
     return { status: 'quarantined', error: end.stuck, ...stop };
   }
@@ -70,6 +79,16 @@ export function verdictOf(
     return { status: undecided ? 'quarantined' : 'failed', error: errorOf(end.error) };
   }
   return resultVerdict(end.value);
+}
+
+/** K-39: a key in doubt that was read and not settled since, whatever the code made of it. */
+function uncertainReceipt(bodies: readonly RecordBody[]): RecordOf<'ReceiptRead'> | null {
+  const last = new Map<string, RecordBody>();
+  for (const body of bodies) if ('site' in body) last.set(siteKey(body.site), body);
+  for (const body of last.values()) {
+    if (body.kind === 'ReceiptRead' && body.outcome === 'uncertain') return body;
+  }
+  return null;
 }
 
 /** A stopped turn that leaves something standing in the world says where: a pivot, or work outside any step. */

@@ -1,3 +1,6 @@
+// Events and what they match: stored once, looked for, handed to one wait (page 09, rule 7).
+//   RD-2 a look that died is owed by a row of its own until somebody finishes it.
+
 import type {
   ClaimEventWrite,
   Decided,

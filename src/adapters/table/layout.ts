@@ -13,6 +13,7 @@
 // | CKPT | DATA  | TH / #c                | rev, sv schema, b base [revision, count], t tail segments         |
 // | BASE | DATA  | TH / #b<rev>.<i>       | s one segment                                                     |
 // | ARCH | DATA  | TH / #a<rev>           | a CKPT as it stood before that snapshot                           |
+// | RCPT | DATA  | TH / #r<H(kind, key)>  | tn th, ef, ad args digest, sc, p key, tu si pointer, ca, ua       |
 // | POS  | DATA  | TH / TU:p<k6>          | tk token, e epoch, cn cancels seen, r records, tu turn (k = 0)    |
 // | END  | DATA  | TH / TU:z              | s status, ag, n positions, q h chain head, pd digest, rev, sc     |
 // |      |       |                        | scope, v view, cn, ca created, ua updated                         |
@@ -132,6 +133,14 @@ export function spread(hash: string, count: number): number {
 /** Thirteen digits keep instants and key order the same until the year 2286. */
 export function instantText(at: number): string {
   return String(at).padStart(13, '0');
+}
+
+/** Null for an id that is not two hashes. */
+export function receiptKey(id: string): ItemKey | null {
+  const match = /^([A-Za-z0-9_-]{27})\.([A-Za-z0-9_-]{27})$/.exec(id);
+  const [, thread, name] = match ?? [];
+  if (thread === undefined || name === undefined) return null;
+  return { table: 'DATA', pk: thread, sk: `#r${name}` };
 }
 
 export function waitKey(hashedWait: string): ItemKey {

@@ -69,6 +69,10 @@ export class Names {
     return this.#hash(tenant, 'turnstone.in.1', [tenant, id], threadChars);
   }
 
+  async receipt(tenant: TenantId, kind: string, key: string): Promise<string> {
+    return this.#hash(tenant, 'turnstone.re.1', [tenant, kind, key], threadChars);
+  }
+
   async part(tenant: TenantId, digest: string): Promise<string> {
     return this.#hash(tenant, 'turnstone.pa.1', [tenant, digest], threadChars);
   }

@@ -3,6 +3,7 @@
 // Owns: putting the verbs together. Does not own: items (layout.ts), conditions of a pass (pass-writes.ts),
 // work rows (work-rows.ts), or how an engine carries a transaction out (sqlite/, dynamodb/).
 
+import type { ReceiptRow } from '../../ports/receipts.ts';
 import type {
   Acceptance,
   AnnotateWrite,
@@ -45,6 +46,7 @@ import * as passes from './pass-writes.ts';
 import { getParts, putParts } from './payload-parts.ts';
 import * as lists from './person-lists.ts';
 import * as reads from './reads.ts';
+import * as receipts from './receipt-rows.ts';
 import { sameAttr, type TableContext } from './table-context.ts';
 import { keyRowIn, keyRowOut } from './turn-codec.ts';
 import * as waiting from './wait-rows.ts';
@@ -231,6 +233,22 @@ export class TableStore implements TurnStore {
     now: EpochMs,
   ) {
     return intents.settleIntent(this.#table, row, token, settled, now);
+  }
+
+  receiptId(ref: ThreadRef, kind: string, key: string) {
+    return receipts.receiptId(this.#table, ref, kind, key);
+  }
+
+  receipt(tenant: TenantId, id: string) {
+    return receipts.receipt(this.#table, tenant, id);
+  }
+
+  receipts(ref: ThreadRef) {
+    return receipts.receipts(this.#table, ref);
+  }
+
+  reserve(row: ReceiptRow, seen: ReceiptRow | null) {
+    return receipts.reserve(this.#table, row, seen);
   }
 
   annotate(write: AnnotateWrite) {

@@ -80,16 +80,6 @@ function operation(input: unknown, path: string): Operation {
 }
 
 function checkEffect(effect: PlanEffect, path: string): void {
-  if (effect.key !== undefined) {
-    throw new TurnstoneError(
-      'not_supported_yet',
-      `${path}.key: this build does not keep business keys yet`,
-      {
-        retry: 'never',
-        details: { path: `${path}.key`, operation: 'key' },
-      },
-    );
-  }
   const { url } = effect.request;
   if (!url.includes('${') && URL.parse(url) === null)
     throw bad(`${path}.request.url`, 'an absolute URL', url);

@@ -17,7 +17,8 @@ function withKey(roots: Roots, idempotencyKey: string): Roots {
 export function httpEffect(effect: PlanEffect, roots: Roots, http: HttpCaller): Effect<unknown> {
   const args = resolve(effect.request, withKey(roots, placeholder));
   const bind = (value: unknown, key: string): unknown => resolve(value, withKey(roots, key));
-  return { kind: effect.kind, args, ...treatment(effect, bind, http) };
+  const key = effect.key === undefined ? undefined : textOf(resolve(effect.key, roots));
+  return { kind: effect.kind, args, ...defined({ key }), ...treatment(effect, bind, http) };
 }
 
 /** The whole of an act, resolved now: nothing of the plan is at hand when the effector performs it. */
