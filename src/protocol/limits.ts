@@ -37,6 +37,8 @@ export const limits = Object.freeze({
   planParallel: 64,
   /** Steps of one turn of a code agent. */
   stepsPerTurnMax: 10_000,
+  /** Deferred members of one group. */
+  groupMembersMax: 100,
   /** Announced attempts of one turn. */
   effectsPerTurnMax: 20_000,
   /** Bytes of one note. */

@@ -156,6 +156,17 @@ export function planUnwind(
   return { list: list.map(({ step, completed }) => ({ step, completed })), walk };
 }
 
+/** A group whose last settlement is quarantined: nobody knows what stands, and nothing is undone around it. */
+export function stuckGroup(
+  bodies: Iterable<RecordBody>,
+): Extract<RecordBody, { kind: 'GroupSettled' }> | null {
+  const last = new Map<string, Extract<RecordBody, { kind: 'GroupSettled' }>>();
+  for (const body of bodies) {
+    if (body.kind === 'GroupSettled') last.set(`${body.phase}\n${body.step}\n${body.name}`, body);
+  }
+  return [...last.values()].find(({ outcome }) => outcome === 'quarantined') ?? null;
+}
+
 /** True when mutations may stand that nothing has taken back. */
 export function hasLandedWork(bodies: Iterable<RecordBody>): boolean {
   return stepEvidence(bodies).some((entry) => entry.mutated && !entry.compensated);

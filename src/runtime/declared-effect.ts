@@ -23,6 +23,10 @@ export interface DeclaredEffect {
   readonly declaredCost: boolean;
   /** Business key, or null. */
   readonly key: string | null;
+  /** The group it is a member or a reversal of, or null. */
+  readonly group: string | null;
+  /** A reversal: exempt from the budget's verdict, and from a stop (GA-3). */
+  readonly reversal: boolean;
   /** Its outcome is written at once, not with the next write (ruling 3). */
   readonly atOnce: boolean;
   perform(call: EffectCall): Promise<unknown>;
@@ -67,6 +71,8 @@ export function declareEffect(effect: Effect<unknown>): DeclaredEffect {
     cost: addSpend({ tokens: 0, minorUnits: 0 }, effect.cost ?? {}),
     declaredCost,
     key,
+    group: null,
+    reversal: false,
     atOnce: recordAtOnce({ mutates, recovery, declaredCost }),
     perform: (call) => effect.perform(call),
     probe: probe === undefined ? null : (call) => probe.call(effect, call),

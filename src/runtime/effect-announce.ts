@@ -22,7 +22,7 @@ export async function announce(
 ): Promise<'announced' | 'refused'> {
   const { pass, site, declared } = dispatch;
   const { clock } = pass.setup.runtime;
-  if (pass.stops(site, earlierDoubt)) {
+  if (!declared.reversal && pass.stops(site, earlierDoubt)) {
     pass.scheduler.abandon();
     return never();
   }
@@ -52,6 +52,7 @@ export async function announce(
       mutates: declared.mutates,
       recovery: declared.recovery,
       ...(declared.declaredCost ? { cost: declared.cost } : {}),
+      ...(declared.group === null ? {} : { group: declared.group }),
       ...(dispatch.receipt === null ? {} : { receipt: dispatch.receipt }),
     },
     { kind: 'text', text: declared.argsText },
@@ -72,7 +73,7 @@ function admitted(
 ): boolean {
   const { pass, declared, site } = dispatch;
   // GA-3: an undo is exempt from the verdict; it still takes its slot.
-  const budget = site.phase === 'compensating' ? null : pass.setup.budget;
+  const budget = site.phase === 'compensating' || declared.reversal ? null : pass.setup.budget;
   const refusal = pass.meter.attempt(budget, declared.cost, bytes);
   if (refusal === null) {
     if (readmit) writer.ride({ kind: 'BudgetReadmitted', site, key, limit: 'raised' }, noPayload);

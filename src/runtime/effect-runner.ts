@@ -21,7 +21,7 @@ import type { HistoryRecord } from './history.ts';
 import { openRecord } from './history.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import type { Pass } from './pass.ts';
-import { hear, joinKey, outputOf, takeKey } from './receipts.ts';
+import { hear, joinKey, outputOf, takeKey, useKey } from './receipts.ts';
 import type { ResumePoint } from './resume-point.ts';
 import { attemptKey, resumePoint } from './resume-point.ts';
 import { EffectError } from './turn-context.ts';
@@ -39,7 +39,7 @@ export function runEffect(pass: Pass, site: Site, declared: DeclaredEffect): Pro
       settle: { resolve, reject },
     };
     const slice = pass.setup.history.take(site);
-    const first = pass.useKey(dispatch);
+    const first = useKey(dispatch);
     if (first !== null && slice === undefined) return joinKey(dispatch, first);
     if (slice === undefined) return goLive(dispatch, { kind: 'announce', attempt: 1 }, false);
     readBack(dispatch, resumePoint(slice, declared));
@@ -173,7 +173,8 @@ function readFailure(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'fa
   }
   const undecided = decision.kind === 'quarantined';
   // Ruling 8: an undo that failed without doubt is tried again when a person reopens the turn.
-  const again = site.phase === 'compensating' && body.disposition === 'did_not_happen';
+  const undoes = site.phase === 'compensating' || declared.reversal;
+  const again = undoes && body.disposition === 'did_not_happen';
   if (!undecided && again && dispatch.pass.setup.history.reopenedAfter(body.seq)) {
     return goLive(dispatch, { kind: 'announce', attempt: attempt + 1 }, doubt && !verdictOfProbe);
   }

@@ -11,7 +11,14 @@ import { genesisHash, verifyChain } from '../protocol/chain.ts';
 import { siteKey } from '../protocol/doubt.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { Phase } from '../protocol/keys.ts';
-import type { RecordBody, RecordOf, Site, StepOutcome, StoredRecord } from '../protocol/record.ts';
+import type {
+  GroupOutcome,
+  RecordBody,
+  RecordOf,
+  Site,
+  StepOutcome,
+  StoredRecord,
+} from '../protocol/record.ts';
 import { decodeBody } from '../protocol/record-codec.ts';
 import { sealContext } from './payloads.ts';
 
@@ -43,6 +50,7 @@ export class History {
   readonly #unreadOfStep = new Map<string, number>();
   readonly #notes = new Map<string, number>();
   readonly #steps = new Map<string, RecordedStep>();
+  readonly #groups = new Map<string, { opened: number; settled: GroupOutcome[] }>();
 
   constructor(
     records: readonly HistoryRecord[],
@@ -153,6 +161,29 @@ export class History {
     return last?.kind === 'QuarantineDecided' || last?.kind === 'RunResumed' ? last : null;
   }
 
+  /** True when the next opening of this group is recorded already (GR-10). */
+  takeGroupOpened(place: { step: string; phase: Phase }, name: string): boolean {
+    const group = this.#groups.get(groupKey(place, name));
+    if (group === undefined || group.opened === 0) return false;
+    group.opened -= 1;
+    return true;
+  }
+
+  /** True when this settlement is recorded already; a quarantined one before it was settled anew. */
+  takeGroupSettled(
+    place: { step: string; phase: Phase },
+    name: string,
+    outcome: GroupOutcome,
+  ): boolean {
+    const settled = this.#groups.get(groupKey(place, name))?.settled ?? [];
+    if (outcome !== 'quarantined') {
+      while (settled[0] === 'quarantined') settled.shift();
+    }
+    if (settled[0] !== outcome) return false;
+    settled.shift();
+    return true;
+  }
+
   /** The recorded start of an unwind, or null while nothing is being undone (decision 4). */
   get unwind(): HistoryRecord | null {
     return this.records.find(({ body }) => body.kind === 'UnwindStarted') ?? null;
@@ -195,10 +226,22 @@ export class History {
     if (body.kind === 'Note' && body.author === 'agent') {
       this.#notes.set(body.step, (this.#notes.get(body.step) ?? 0) + 1);
     }
+    if (body.kind === 'GroupOpened' || body.kind === 'GroupSettled') {
+      const place = { step: body.step, phase: body.phase ?? ('forward' as const) };
+      const key = groupKey(place, body.name);
+      const group = this.#groups.get(key) ?? { opened: 0, settled: [] };
+      if (body.kind === 'GroupOpened') group.opened += 1;
+      else group.settled.push(body.outcome);
+      this.#groups.set(key, group);
+    }
     if (body.kind === 'StepStarted') this.#steps.set(body.step, { started: true, outcome: null });
     if (body.kind === 'StepFinished')
       this.#steps.set(body.step, { started: true, outcome: body.outcome });
   }
+}
+
+function groupKey(place: { step: string; phase: Phase }, name: string): string {
+  return `${place.phase}\n${place.step}\n${name}`;
 }
 
 /** The history of a turn that never wrote. */

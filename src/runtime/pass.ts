@@ -7,6 +7,7 @@
 
 import type { StopRequest } from '../ports/store.ts';
 import type { StateChange } from '../protocol/checkpoint.ts';
+import { doubtsOf } from '../protocol/doubt.ts';
 import { AgentError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
@@ -15,10 +16,12 @@ import type { RecordBody, Site } from '../protocol/record.ts';
 import type { StagedAct } from './acts.ts';
 import { runAct } from './acts.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
-import type { Dispatch } from './dispatch.ts';
 import { runEffect } from './effect-runner.ts';
+import type { GroupScope } from './groups.ts';
+import { abortGroups } from './groups.ts';
 import { never } from './never.ts';
 import type { PassEnd, PassSetup } from './pass-setup.ts';
+import { progressWatch } from './progress-watch.ts';
 import type { KeyUse } from './receipts.ts';
 import type { Divergence } from './resume-point.ts';
 import { attemptKey } from './resume-point.ts';
@@ -27,7 +30,7 @@ import type { Act } from './turn-context.ts';
 import { TurnSuspendedError } from './turn-context.ts';
 import { TurnScope } from './turn-scope.ts';
 import type { StepState, UnwindEnd, UnwindStart } from './unwind.ts';
-import { decideUnwind, runUnwind } from './unwind.ts';
+import { decideUnwind, runUnwind, takesBack } from './unwind.ts';
 import type { OpenWait, WaitSpec } from './wait-runner.ts';
 import { runWait } from './wait-runner.ts';
 
@@ -42,8 +45,11 @@ export class Pass {
   readonly staged: StagedAct[] = [];
   /** Steps as this pass met them, with how each is taken back. */
   readonly steps = new Map<string, StepState>();
+  /** First uses of business keys, by kind and key (K-35). */
+  readonly keys = new Map<string, KeyUse>();
+  /** Groups that were opened in this pass. */
+  readonly groups = new Set<GroupScope>();
   readonly #waiting = new Map<string, OpenWait>();
-  readonly #keys = new Map<string, KeyUse>();
   readonly #firstWaiting: { site: Site; declared: DeclaredEffect }[] = [];
   readonly #done: Promise<PassEnd>;
   #finish: (end: PassEnd) => void = () => undefined;
@@ -55,7 +61,9 @@ export class Pass {
   #draining = false;
   #stopRequest: StopRequest | null = null;
   #interrupted = false;
+  /** The forward phase has ended for good: open groups are taken back, then the unwind is walked. */
   #unwinding = false;
+  #walking = false;
   #unwound: UnwindEnd | null = null;
   /** Dispatches that were started and not settled, waits left out. */
   #outstanding = 0;
@@ -148,30 +156,6 @@ export class Pass {
     return runAct(this, site, act);
   }
 
-  /** The first use of a business key in this turn, or null when this dispatch is it (K-35). */
-  useKey(dispatch: Dispatch): KeyUse | null {
-    const { kind, key, argsText } = dispatch.declared;
-    if (key === null) return null;
-    const name = `${kind}\n${key}`;
-    const first = this.#keys.get(name);
-    if (first !== undefined) return first;
-    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
-    promise.catch(() => undefined);
-    this.#keys.set(name, { argsText, outcome: promise });
-    const { settle } = dispatch;
-    dispatch.settle = {
-      resolve: (value) => {
-        resolve(value);
-        settle.resolve(value);
-      },
-      reject: (error) => {
-        reject(error);
-        settle.reject(error);
-      },
-    };
-    return null;
-  }
-
   /** A wait nobody has settled: its branch rests until the whole pass does. */
   rests(wait: OpenWait): void {
     this.#waiting.set(wait.id, wait);
@@ -188,7 +172,8 @@ export class Pass {
     start: () => void,
     of: { readonly fresh: boolean },
   ): void {
-    if (of.fresh && site.phase === 'forward' && this.historyOnly) return this.scheduler.kick();
+    const fresh = of.fresh && site.phase === 'forward' && !declared.reversal;
+    if (fresh && this.historyOnly) return this.scheduler.kick();
     this.#firstWaiting.push({ site, declared });
     this.scheduler.whenLive(start);
   }
@@ -274,7 +259,7 @@ export class Pass {
   }
 
   #frontier(): boolean {
-    const left = this.setup.history.unread(this.#unwinding ? 'any' : 'forward');
+    const left = this.setup.history.unread(this.#walking ? 'any' : 'forward');
     if (left === undefined) return true;
     const asked = this.#firstWaiting[0];
     if (!('site' in left.body)) return true;
@@ -329,6 +314,19 @@ export class Pass {
   }
 
   #endForward(end: Parameters<typeof decideUnwind>[1]): void {
+    const open = takesBack(end) ? [...this.groups].filter((group) => group.open) : [];
+    const bodies = [...this.setup.history.bodies(), ...(this.setup.writer?.added ?? [])];
+    if (open.length === 0 || doubtsOf(bodies).length > 0) return this.#decide(end);
+    this.#unwinding = true;
+    this.#interrupted = false;
+    this.#waiting.clear();
+    abortGroups(open).then(
+      () => this.#decide(end),
+      (error: unknown) => this.stop({ kind: 'broken', error }),
+    );
+  }
+
+  #decide(end: Parameters<typeof decideUnwind>[1]): void {
     if (!this.#frontier()) return;
     const settle = this.scheduler.begin();
     decideUnwind(this, end).then(
@@ -343,6 +341,7 @@ export class Pass {
 
   #unwind(start: UnwindStart): void {
     this.#unwinding = true;
+    this.#walking = true;
     this.#interrupted = false;
     this.#waiting.clear();
     runUnwind(this, start).then(
@@ -383,19 +382,8 @@ export class Pass {
       if (left <= 0) this.#draining = true;
       else this.#cancelTimers.push(runtime.clock.timer(left, () => this.drain()));
     }
-    if (!this.strict) this.#watchProgress();
-  }
-
-  #watchProgress(): void {
-    const { clock, settings } = this.setup.runtime;
-    let cancel = (): void => undefined;
-    const arm = (): void => {
-      cancel();
-      cancel = clock.timer(settings.turnTimeoutMs, () => {
-        if (this.scheduler.inFlight > 0) arm();
-        else this.stop({ kind: 'timeout' });
-      });
-    };
+    if (this.strict) return;
+    const { arm, cancel } = progressWatch(this);
     this.#restartTimeout = arm;
     this.#cancelTimers.push(() => {
       this.#restartTimeout = () => undefined;

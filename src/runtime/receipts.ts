@@ -30,6 +30,31 @@ export interface KeyUse {
   readonly outcome: Promise<unknown>;
 }
 
+/** The first use of this dispatch's key in its turn, or null when it has none or is the first. */
+export function useKey(dispatch: Dispatch): KeyUse | null {
+  const { kind, key, argsText } = dispatch.declared;
+  if (key === null) return null;
+  const { keys } = dispatch.pass;
+  const name = `${kind}\n${key}`;
+  const first = keys.get(name);
+  if (first !== undefined) return first;
+  const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+  promise.catch(() => undefined);
+  keys.set(name, { argsText, outcome: promise });
+  const { settle } = dispatch;
+  dispatch.settle = {
+    resolve: (value) => {
+      resolve(value);
+      settle.resolve(value);
+    },
+    reject: (error) => {
+      reject(error);
+      settle.reject(error);
+    },
+  };
+  return null;
+}
+
 /** Takes the key of a dispatch; false when what stands there has settled it. */
 export async function takeKey(
   dispatch: Dispatch,

@@ -5,6 +5,7 @@
 
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import type { Disposition, Recovery } from '../protocol/effect-decision.ts';
+import { AgentError } from '../protocol/errors.ts';
 import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import type { Spend } from '../protocol/record.ts';
 
@@ -134,6 +135,28 @@ export type EventAnswer =
   | { readonly kind: 'event'; readonly data: unknown }
   | { readonly kind: 'expired'; readonly at: string };
 
+/** Members that take together or not at all; opened inside a step [T9]. */
+export interface EffectGroup {
+  /** True until it has an ending. */
+  readonly open: boolean;
+  /** Runs now; its failure takes nothing with it but keeps the group from committing. */
+  read<T>(effect: Effect<T>, resource: string): Promise<T>;
+  /** Runs now; `undo` is built at once from its output, and must be pure (GR-14). */
+  reversible<T>(
+    effect: Effect<T>,
+    resource: string,
+    undo: (output: T) => Effect<unknown>,
+  ): Promise<T>;
+  /** Runs at the commit, when every invariant holds, in the order of declaration. */
+  deferred(effect: Effect<unknown>, resource: string): void;
+  /** Answers the outputs of the deferred members. Throws GroupAbortedError naming the first false invariant. */
+  commit(
+    invariants?: readonly { readonly name: string; readonly holds: boolean }[],
+  ): Promise<readonly unknown[]>;
+  /** Takes every reversible member back, newest first. */
+  abort(reason?: string): Promise<void>;
+}
+
 /** A deferred effect: performed by the effector after the turn's commit or suspension. */
 export interface Act {
   readonly kind: string;
@@ -170,6 +193,11 @@ export interface TurnContext {
   sleep(ms: number): Promise<void>;
   /** Stages a deferred effect and answers its intent id; its result comes as the event `act.result`. */
   act(act: Act): Promise<string>;
+  /**
+   * Opens a group over named resources. While it is open nothing else of the step may mutate (GR-4); groups do
+   * not nest. A step that ends with it open takes it back.
+   */
+  openGroup(name: string, resources: readonly string[]): EffectGroup;
   /** Runs a named part; names are unique in a turn. Steps started together run together. */
   step<T>(name: string, options: StepOptions, body: (step: TurnContext) => Promise<T>): Promise<T>;
 }
@@ -203,6 +231,17 @@ export class TurnDroppedError extends Error {
   constructor(code: string, message: string) {
     super(message);
     this.code = code;
+  }
+}
+
+/** A group was taken back whole: nothing of it stands. */
+export class GroupAbortedError extends AgentError {
+  readonly group: string;
+  readonly step: string;
+  constructor(group: string, why: string, step: string) {
+    super(`group "${group}" was taken back: ${why}`, { code: 'group_aborted' });
+    this.group = group;
+    this.step = step;
   }
 }
 

@@ -16,6 +16,8 @@ import { limits } from '../protocol/limits.ts';
 import type { Site } from '../protocol/record.ts';
 import { declareEffect } from './declared-effect.ts';
 import { exhausted } from './effect-announce.ts';
+import type { DispatchMember } from './groups.ts';
+import { GroupScope, leftOpen, settleAtEnd } from './groups.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
@@ -24,6 +26,7 @@ import type {
   ApprovalAnswer,
   ApprovalRequest,
   Effect,
+  EffectGroup,
   EventAnswer,
   EventRequest,
   StepOptions,
@@ -40,6 +43,7 @@ export class TurnScope implements TurnContext {
   readonly #phase: Phase;
   readonly state: ThreadState;
   #ordinal = 0;
+  #group: GroupScope | null = null;
   #draws = 0;
 
   constructor(pass: Pass, step: string, phase: Phase = 'forward') {
@@ -123,7 +127,28 @@ export class TurnScope implements TurnContext {
       );
     }
     const declared = declareEffect(effect as Effect<unknown>);
+    if (declared.mutates && this.#group?.open === true)
+      throw besideGroup(this.#group, declared.kind);
     return (await this.#pass.dispatch(this.#nextSite(), declared)) as T;
+  }
+
+  openGroup(name: string, resources: readonly string[]): EffectGroup {
+    if (this.#group?.open === true) throw besideGroup(this.#group, `group "${name}"`);
+    const place = { step: this.#step, phase: this.#phase };
+    const dispatch: DispatchMember = (effect, as) => {
+      if (this.#closed && !as.reversal) return never();
+      const declared = { ...declareEffect(effect), ...as };
+      return this.#pass.dispatch(this.#nextSite(), declared);
+    };
+    const group = new GroupScope(this.#pass, place, name, resources, dispatch);
+    this.#group = group;
+    this.#pass.groups.add(group);
+    return group;
+  }
+
+  /** The group of this scope that may still be open. */
+  get group(): GroupScope | null {
+    return this.#group;
   }
 
   async approval(request: ApprovalRequest): Promise<ApprovalAnswer> {
@@ -200,7 +225,7 @@ export class TurnScope implements TurnContext {
     pass.stepOpened();
     try {
       await pass.boundary();
-      const value = await body(new TurnScope(pass, step));
+      const value = await bodyOf(pass, step, body);
       this.#allRead(step);
       state.output = value;
       if (recorded.outcome !== 'ok') {
@@ -267,6 +292,36 @@ export class TurnScope implements TurnContext {
     const mac = hmacParts(this.#pass.setup.seed, 'turnstone.draw.1', [this.#step, this.#draws]);
     return Uint8Array.from(mac.subarray(0, count));
   }
+}
+
+/** Runs a step's body and settles the group it may have left open (GR-9). */
+async function bodyOf<T>(
+  pass: Pass,
+  step: string,
+  body: (step: TurnContext) => Promise<T>,
+): Promise<T> {
+  const scope = new TurnScope(pass, step);
+  let value: T;
+  try {
+    value = await body(scope);
+  } catch (error) {
+    const rests = error instanceof TurnSuspendedError;
+    const doubt = error instanceof EffectError && error.undecided;
+    if (!rests && !doubt) await settleAtEnd(scope.group);
+    throw error;
+  }
+  const { group } = scope;
+  if (group?.open !== true) return value;
+  await settleAtEnd(group);
+  throw leftOpen(group);
+}
+
+function besideGroup(group: GroupScope, what: string): TurnstoneError {
+  return new TurnstoneError(
+    'invalid_effect',
+    `${what}: expected nothing that mutates beside the open group "${group.name}"`,
+    { retry: 'never', details: { group: group.name } },
+  );
 }
 
 function refused(field: string, expected: string, got: string): TurnstoneError {

@@ -10,7 +10,7 @@ import { doubtsOf } from '../protocol/doubt.ts';
 import { describeError } from '../protocol/errors.ts';
 import type { RecordBody } from '../protocol/record.ts';
 import type { Compensation, UndoAction } from '../protocol/saga.ts';
-import { planUnwind, stepEvidence } from '../protocol/saga.ts';
+import { planUnwind, stepEvidence, stuckGroup } from '../protocol/saga.ts';
 import { openRecord } from './history.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Pass } from './pass.ts';
@@ -56,6 +56,15 @@ type ForwardEnd =
   | { readonly kind: 'cancelled'; readonly request: StopRequest }
   | null;
 
+/** A failed or stopped forward phase takes its open groups back; a pause or a doubt leaves them (E205). */
+export function takesBack(end: ForwardEnd): boolean {
+  if (end === null || end.kind === 'cancelled') return true;
+  if (end.kind === 'returned') return false;
+  const { error } = end;
+  if (error instanceof BudgetExhaustedError || error instanceof TurnSuspendedError) return false;
+  return !(error instanceof EffectError && error.undecided);
+}
+
 /** The unwind that follows the end of the forward phase, or null; its start is recorded here. */
 export async function decideUnwind(pass: Pass, end: ForwardEnd): Promise<UnwindStart | null> {
   const recorded = pass.setup.history.unwind;
@@ -66,7 +75,8 @@ export async function decideUnwind(pass: Pass, end: ForwardEnd): Promise<UnwindS
   }
   const bodies = [...pass.setup.history.bodies(), ...(pass.setup.writer?.added ?? [])];
   const status = statusOf(end);
-  if (end === null || status === null || pass.strict || doubtsOf(bodies).length > 0) return null;
+  const doubtful = doubtsOf(bodies).length > 0 || stuckGroup(bodies) !== null;
+  if (end === null || status === null || pass.strict || doubtful) return null;
   const plan = planUnwind(
     stepEvidence(bodies),
     (step) => pass.steps.get(step)?.compensation ?? 'undeclared',

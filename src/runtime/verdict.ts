@@ -6,7 +6,7 @@ import { decode, encode } from '../protocol/canonical.ts';
 import { doubtsOf, siteKey } from '../protocol/doubt.ts';
 import { describeError } from '../protocol/errors.ts';
 import type { RecordBody, RecordOf } from '../protocol/record.ts';
-import { stepEvidence } from '../protocol/saga.ts';
+import { stepEvidence, stuckGroup } from '../protocol/saga.ts';
 import type { Conclusion } from '../protocol/turn-status.ts';
 import type { PassEnd } from './pass-setup.ts';
 import { BudgetExhaustedError, EffectError, TurnDroppedError } from './turn-context.ts';
@@ -42,6 +42,11 @@ export function verdictOf(
       error: errorAt('effect_undecided', why, doubt.site.step, doubt.key),
       ...stop,
     };
+  }
+  const stuck = stuckGroup(records);
+  if (stuck !== null) {
+    const why = `what stands of group "${stuck.name}" is unknown`;
+    return { status: 'quarantined', error: errorAt('group_quarantined', why, stuck.step), ...stop };
   }
   const receipt = uncertainReceipt(records);
   if (receipt !== null) {

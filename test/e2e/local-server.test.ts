@@ -487,3 +487,74 @@ test('a stop takes back what a waiting turn did, in one call of an operator [T8]
   expect(provider.landed('/release')).toBe(1);
   expect(provider.ledger.at(-1)?.body).toEqual({ hold: 'hold-1' });
 });
+
+test('a plan takes a group whole or not at all, and uses a business key once [T2 T9]', async () => {
+  const { url } = await start();
+  const post = (kind: string, extra: Record<string, unknown> = {}) => ({
+    kind,
+    request: { method: 'POST', url: `\${vars.world}/${kind}`, body: extra.body ?? {} },
+    recovery: 'idempotent',
+    ...(extra.key === undefined ? {} : { key: extra.key }),
+  });
+  const plan = (least: string, onFail: string) => ({
+    vars: { world: provider.url },
+    steps: [
+      {
+        id: 's',
+        do: [
+          {
+            group: {
+              name: 'checkout',
+              resources: ['stock'],
+              members: [
+                {
+                  reversible: post('hold'),
+                  resource: 'stock',
+                  as: 'hold',
+                  undo: post('release', { body: { hold: '${output.body.id}' } }),
+                },
+                {
+                  read: { kind: 'look', request: { method: 'GET', url: '${vars.world}/look' } },
+                  resource: 'stock',
+                  as: 'look',
+                },
+                { deferred: post('mail'), resource: 'stock', as: 'sent' },
+              ],
+              invariants: [{ name: 'holds', left: '${hold.body.id}', op: 'ge', right: least }],
+              onFail,
+            },
+            as: 'g',
+          },
+          { effect: post('charge', { key: 'charge:7' }), as: 'charge' },
+        ],
+      },
+    ],
+    reply: { status: '${g.status}', members: '${g.members}', charge: '${charge.body.id}' },
+  });
+  const first = await callApi(url, 'POST', turns, { body: turn('t1', plan('hold-1', 'fail')) });
+  expect(first.body).toMatchObject({
+    status: 'succeeded',
+    result: {
+      status: 'committed',
+      members: { sent: { body: { id: 'mail-1' } } },
+      charge: 'charge-1',
+    },
+  });
+  const second = await callApi(url, 'POST', turns, { body: turn('t2', plan('z', 'continue')) });
+  expect(second.body).toMatchObject({
+    status: 'succeeded',
+    result: { status: 'aborted', charge: 'charge-1' },
+  });
+  expect(await callApi(url, 'POST', turns, { body: turn('t3', plan('z', 'fail')) })).toMatchObject({
+    body: {
+      status: 'failed',
+      error: { code: 'group_aborted', message: expect.stringContaining('holds') },
+    },
+  });
+  const landed = ['/hold', '/release', '/mail', '/charge'].map((path) => provider.landed(path));
+  expect(landed).toEqual([3, 2, 1, 1]);
+  const receipts = await callApi(url, 'GET', '/v1/receipts?threadId=order-7');
+  expect(receipts.body.items).toMatchObject([
+    { kind: 'charge', key: 'charge:7', status: 'completed', turnId: 't1' },
+  ]);
+});

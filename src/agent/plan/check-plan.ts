@@ -2,7 +2,14 @@
 //   T11  steps and width are bounded; every error names its path, what was expected and what came.
 import * as v from 'valibot';
 import { TurnstoneError } from '../../protocol/errors.ts';
-import type { Operation, OperationName, Plan, PlanEffect, PlanStep } from './plan-language.ts';
+import type {
+  Operation,
+  OperationName,
+  Plan,
+  PlanEffect,
+  PlanGroup,
+  PlanStep,
+} from './plan-language.ts';
 import { notYet, operations, planShape } from './plan-language.ts';
 import { referencesIn, splitReference } from './references.ts';
 
@@ -76,7 +83,32 @@ function operation(input: unknown, path: string): Operation {
   const checked = parsed as Operation;
   if ('effect' in checked) checkEffect(checked.effect, `${path}.effect`);
   if ('act' in checked) checkEffect(checked.act, `${path}.act`);
+  if ('group' in checked) checkGroup(checked.group, `${path}.group`);
   return checked;
+}
+
+/** Every member in the footprint, a read that does not mutate, no name twice. */
+function checkGroup(group: PlanGroup, path: string): void {
+  for (const [at, member] of group.members.entries()) {
+    const place = `${path}.members[${at}]`;
+    if (!group.resources.includes(member.resource)) {
+      throw bad(`${place}.resource`, group.resources.join(', '), member.resource);
+    }
+    if ('read' in member && member.read.mutates === true) {
+      throw bad(`${place}.read.mutates`, 'false', 'true');
+    }
+    for (const [name, effect] of effectsOf(member)) checkEffect(effect, `${place}.${name}`);
+  }
+}
+
+function effectsOf(member: PlanGroup['members'][number]): readonly [string, PlanEffect][] {
+  if ('reversible' in member) {
+    return [
+      ['reversible', member.reversible],
+      ['undo', member.undo],
+    ];
+  }
+  return 'read' in member ? [['read', member.read]] : [['deferred', member.deferred]];
 }
 
 function checkEffect(effect: PlanEffect, path: string): void {
@@ -128,11 +160,12 @@ function checkReferences(plan: Plan): void {
         vars: plan.vars,
         output: false,
       });
-      if (!('as' in op) || op.as === undefined) continue;
-      if (taken.has(op.as))
-        throw bad(`${path}.do[${at}].as`, 'a name no other operation of the step has', op.as);
-      taken.add(op.as);
-      names.add(op.as);
+      for (const name of namedBy(op)) {
+        if (taken.has(name))
+          throw bad(`${path}.do[${at}].as`, 'a name no other operation of the step has', name);
+        taken.add(name);
+        names.add(name);
+      }
     }
     const undoNames = new Set(names);
     for (const [at, op] of (step.undo ?? []).entries()) {
@@ -142,7 +175,7 @@ function checkReferences(plan: Plan): void {
         vars: plan.vars,
         output: true,
       });
-      if ('as' in op && op.as !== undefined) undoNames.add(op.as);
+      for (const name of namedBy(op)) undoNames.add(name);
     }
     const scope = { names, steps: before, vars: plan.vars, output: false };
     checkValue(step.output, `${path}.output`, { ...scope, key: false });
@@ -168,6 +201,7 @@ function checkOperation(op: Operation, path: string, scope: Scope): void {
     checkValue(op.effect, `${path}.effect`, { ...scope, key: true });
     return;
   }
+  if ('group' in op) return checkMembers(op.group, `${path}.group`, scope);
   if ('act' in op) {
     checkValue(op.act, `${path}.act`, { ...scope, key: true });
     return;
@@ -175,6 +209,30 @@ function checkOperation(op: Operation, path: string, scope: Scope): void {
   const value =
     'fail' in op ? { fail: op.fail, ...(op.when === undefined ? {} : { when: op.when }) } : op;
   checkValue(value, path, { ...scope, key: false });
+}
+
+/** Eager members see those before them; deferred ones and invariants see every eager one; an undo its own output. */
+function checkMembers(group: PlanGroup, path: string, scope: Scope): void {
+  const names = new Set(scope.names);
+  const entries = [...group.members.entries()];
+  const eager = entries.filter(([, member]) => !('deferred' in member));
+  const deferred = entries.filter(([, member]) => 'deferred' in member);
+  for (const [at, member] of [...eager, ...deferred]) {
+    const place = `${path}.members[${at}]`;
+    for (const [kind, effect] of effectsOf(member)) {
+      const output = kind === 'undo';
+      checkValue(effect, `${place}.${kind}`, { ...scope, names, output, key: true });
+    }
+    if (member.as !== undefined) names.add(member.as);
+  }
+  checkValue(group.invariants, `${path}.invariants`, { ...scope, names, key: false });
+}
+
+/** Names an operation gives to what it found: its own, and those of a group's members. */
+function namedBy(op: Operation): readonly string[] {
+  const own = 'as' in op && op.as !== undefined ? [op.as] : [];
+  if (!('group' in op)) return own;
+  return [...op.group.members.flatMap(({ as }) => (as === undefined ? [] : [as])), ...own];
 }
 
 function checkValue(value: unknown, path: string, scope: Scope & { readonly key: boolean }): void {
@@ -214,11 +272,7 @@ function* ancestors(step: PlanStep, byId: ReadonlyMap<string, PlanStep>): Iterab
 }
 
 function namesOf(steps: readonly PlanStep[]): Set<string> {
-  return new Set(
-    steps.flatMap((step) =>
-      step.do.flatMap((op) => ('as' in op && op.as !== undefined ? [op.as] : [])),
-    ),
-  );
+  return new Set(steps.flatMap((step) => step.do.flatMap((op) => namedBy(op))));
 }
 
 function bad(path: string, expected: string, got: string): TurnstoneError {

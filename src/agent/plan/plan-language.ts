@@ -131,7 +131,7 @@ export const operations = {
 export type OperationName = keyof typeof operations;
 
 /** Operations this build refuses by name: their machinery is not there yet. */
-export const notYet: ReadonlySet<OperationName> = new Set(['group', 'remember', 'recall', 'case']);
+export const notYet: ReadonlySet<OperationName> = new Set(['remember', 'recall', 'case']);
 
 export const stepShape = v.strictObject({
   id,
@@ -151,10 +151,12 @@ export const planShape = v.strictObject({
 export type Condition = v.InferOutput<typeof condition>;
 export type PlanEffect = v.InferOutput<typeof effect>;
 export type PlanApprove = v.InferOutput<typeof operations.approve>['approve'];
+export type PlanGroup = v.InferOutput<typeof operations.group>['group'];
 export type PlanWait = v.InferOutput<typeof operations.wait>['wait'];
 export type Operation =
   | v.InferOutput<typeof operations.effect>
   | v.InferOutput<typeof operations.act>
+  | v.InferOutput<typeof operations.group>
   | v.InferOutput<typeof operations.approve>
   | v.InferOutput<typeof operations.wait>
   | v.InferOutput<typeof operations.sleep>

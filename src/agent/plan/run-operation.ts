@@ -1,13 +1,14 @@
 // One operation of a plan step against the turn's context (page 05).
 import type { HttpCaller } from '../../ports/http-caller.ts';
-import { encode } from '../../protocol/canonical.ts';
 import { AgentError } from '../../protocol/errors.ts';
 import type { TurnContext } from '../../runtime/turn-context.ts';
 import { TurnDroppedError } from '../../runtime/turn-context.ts';
+import { holds } from './conditions.ts';
 import { actArgs, defined, httpEffect, textOf } from './plan-effect.ts';
-import type { Condition, Operation, PlanApprove, PlanWait } from './plan-language.ts';
+import type { Operation, PlanApprove, PlanWait } from './plan-language.ts';
 import type { Roots } from './references.ts';
 import { resolve } from './references.ts';
+import { runGroup } from './run-group.ts';
 
 /** What an operation may name and refer to. */
 export interface OperationScope {
@@ -29,7 +30,7 @@ export async function runOperation(
 async function performed(
   context: TurnContext,
   op: Operation,
-  { roots, http }: OperationScope,
+  { roots, names, http }: OperationScope,
 ): Promise<unknown> {
   if ('note' in op) return context.note(textOf(resolve(op.note, roots())));
   if ('fail' in op) {
@@ -39,6 +40,7 @@ async function performed(
   if ('sleep' in op) return context.sleep(op.sleep);
   if ('wait' in op) return waitFor(context, op.wait, roots());
   if ('approve' in op) return approve(context, op.approve, roots());
+  if ('group' in op) return runGroup(context, op.group, { roots, names, http });
   if ('act' in op) {
     const { expiresInMs, ...act } = op.act;
     const args = actArgs(act, roots());
@@ -73,30 +75,4 @@ async function approve(context: TurnContext, op: PlanApprove, roots: Roots): Pro
   const message = 'nobody answered the request in time';
   if (onExpiry === 'drop') throw new TurnDroppedError('approval_expired', message);
   throw new AgentError(message, { code: 'approval_expired' });
-}
-
-/** Compares two values: equality by canonical form, order for two numbers or two texts. */
-export function holds(condition: Condition, roots: Roots): boolean {
-  const left = resolve(condition.left, roots);
-  const right = resolve(condition.right, roots);
-  if (condition.op === 'eq') return encode(left) === encode(right);
-  if (condition.op === 'ne') return encode(left) !== encode(right);
-  const comparable =
-    (typeof left === 'number' && typeof right === 'number') ||
-    (typeof left === 'string' && typeof right === 'string');
-  if (!comparable) {
-    throw new AgentError(`cannot compare ${typeof left} ${condition.op} ${typeof right}`, {
-      code: 'not_comparable',
-    });
-  }
-  switch (condition.op) {
-    case 'lt':
-      return left < right;
-    case 'le':
-      return left <= right;
-    case 'gt':
-      return left > right;
-    case 'ge':
-      return left >= right;
-  }
 }

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { checkPlan } from '../../../src/agent/plan/check-plan.ts';
+import { holds } from '../../../src/agent/plan/conditions.ts';
 import { lookUp, resolve } from '../../../src/agent/plan/references.ts';
-import { holds } from '../../../src/agent/plan/run-operation.ts';
 import { TurnstoneError } from '../../../src/protocol/errors.ts';
 
 const effect = (url = 'http://127.0.0.1:1/a') => ({
