@@ -24,6 +24,8 @@ const statuses: Readonly<Partial<Record<ErrorCode, number>>> = {
   invalid_request: 422,
   key_service_unavailable: 503,
   legal_hold: 409,
+  memory_id_reserved: 409,
+  not_erased: 409,
   method_not_allowed: 405,
   not_found: 404,
   not_implemented: 501,

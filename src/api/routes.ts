@@ -10,10 +10,16 @@ import {
   approvalsSchema,
   assertSchema,
   attentionSchema,
+  caseSchema,
   decisionSchema,
+  erasureSchema,
   eventSchema,
+  generationSchema,
+  heldSchema,
   journalQuerySchema,
   journalSchema,
+  memoriesQuerySchema,
+  memoriesSchema,
   reasonSchema,
   receiptSchema,
   receiptsQuerySchema,
@@ -27,6 +33,15 @@ import {
   verdictSchema,
 } from './schemas.ts';
 import { health, home, openapi } from './service-routes.ts';
+import {
+  deleteHold,
+  getCase,
+  getErasure,
+  getMemories,
+  postErase,
+  postReadmit,
+  putHold,
+} from './subject-routes.ts';
 import {
   getJournal,
   getThread,
@@ -52,6 +67,7 @@ export interface Route {
 
 const anyone: readonly Role[] = ['user', 'approver', 'operator', 'admin'];
 const approvers: readonly Role[] = ['approver', 'operator', 'admin'];
+const admins: readonly Role[] = ['admin'];
 const operators: readonly Role[] = ['operator', 'admin'];
 const turn = '/v1/threads/{threadId}/turns/{turnId}';
 
@@ -203,18 +219,70 @@ export const routes: readonly Route[] = [
     answer: receiptSchema,
     handle: answerReceipt,
   },
+  {
+    method: 'GET',
+    path: '/v1/subjects/{subject}/memories',
+    summary: 'What is remembered of a subject',
+    roles: operators,
+    query: memoriesQuerySchema,
+    answer: memoriesSchema,
+    handle: getMemories,
+  },
+  {
+    method: 'PUT',
+    path: '/v1/subjects/{subject}/hold',
+    summary: 'Put a legal hold',
+    roles: admins,
+    body: reasonSchema,
+    answer: heldSchema,
+    handle: putHold,
+  },
+  {
+    method: 'DELETE',
+    path: '/v1/subjects/{subject}/hold',
+    summary: 'Lift a legal hold',
+    roles: admins,
+    answer: heldSchema,
+    handle: deleteHold,
+  },
+  {
+    method: 'POST',
+    path: '/v1/subjects/{subject}/erase',
+    summary: 'Erase a subject',
+    roles: admins,
+    body: reasonSchema,
+    answer: erasureSchema,
+    handle: postErase,
+  },
+  {
+    method: 'POST',
+    path: '/v1/subjects/{subject}/readmit',
+    summary: 'Let an erased subject return',
+    roles: admins,
+    body: reasonSchema,
+    answer: generationSchema,
+    handle: postReadmit,
+  },
+  {
+    method: 'GET',
+    path: '/v1/subjects/{subject}/erasure',
+    summary: 'The certificate of an erasure',
+    roles: admins,
+    answer: erasureSchema,
+    handle: getErasure,
+  },
+  {
+    method: 'GET',
+    path: '/v1/cases/{caseId}',
+    summary: 'Read a case',
+    roles: anyone,
+    answer: caseSchema,
+    handle: getCase,
+  },
   { method: 'GET', path: '/healthz', summary: 'Health', roles: null, handle: health },
   { method: 'GET', path: '/openapi.json', summary: 'This document', roles: null, handle: openapi },
   { method: 'GET', path: '/', summary: 'Where the API is', roles: null, handle: home },
 ];
 
 /** Routes of page 05 whose machinery is not in this build; they answer 501 after the role check. */
-export const routesNotYet: readonly Omit<Route, 'handle' | 'summary'>[] = [
-  { method: 'GET', path: '/v1/subjects/{subject}/memories', roles: operators },
-  { method: 'PUT', path: '/v1/subjects/{subject}/hold', roles: ['admin'] },
-  { method: 'DELETE', path: '/v1/subjects/{subject}/hold', roles: ['admin'] },
-  { method: 'POST', path: '/v1/subjects/{subject}/erase', roles: ['admin'] },
-  { method: 'POST', path: '/v1/subjects/{subject}/readmit', roles: ['admin'] },
-  { method: 'GET', path: '/v1/subjects/{subject}/erasure', roles: ['admin'] },
-  { method: 'GET', path: '/v1/cases/{caseId}', roles: anyone },
-];
+export const routesNotYet: readonly Omit<Route, 'handle' | 'summary'>[] = [];

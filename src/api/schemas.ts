@@ -230,6 +230,50 @@ export const receiptsQuerySchema = v.strictObject({
   status: v.optional(v.picklist(['prepared', 'completed', 'failed', 'uncertain'])),
 });
 
+export const memoriesQuerySchema = v.strictObject({ purpose: v.optional(v.string()) });
+
+export const memoriesSchema = v.object({
+  items: v.array(
+    v.object({
+      id: v.string(),
+      version: v.number(),
+      purpose: v.string(),
+      content: v.unknown(),
+      trust: v.picklist(['trusted', 'untrusted']),
+      at: instant,
+    }),
+  ),
+});
+
+export const heldSchema = v.object({ held: v.boolean() });
+
+export const erasureSchema = v.object({
+  erasure: v.object({
+    id: v.string(),
+    state: v.picklist(['keys_destroyed', 'complete', 'cleanup_failed']),
+    by: v.string(),
+    at: instant,
+    destroyed: v.object({ items: v.number(), versions: v.number() }),
+  }),
+});
+
+export const generationSchema = v.object({ generation: v.number() });
+
+export const caseSchema = v.object({
+  id: v.string(),
+  status: v.string(),
+  version: v.number(),
+  state: v.unknown(),
+  deadlines: v.array(
+    v.object({
+      name: v.string(),
+      at: instant,
+      state: v.picklist(['open', 'met', 'breached']),
+    }),
+  ),
+  turns: v.array(v.object({ threadId: v.string(), turnId: v.string() })),
+});
+
 export const storedSchema = v.object({ stored: v.boolean() });
 
 export const journalQuerySchema = v.strictObject({

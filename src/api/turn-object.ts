@@ -17,11 +17,12 @@ export function turnObject(
     ...(facts.replayed && facts.currentRevision !== undefined
       ? { currentRevision: facts.currentRevision }
       : {}),
-    ...(view.status === 'succeeded' ? { result: view.result ?? null } : {}),
+    ...(view.status === 'succeeded' && view.erased !== true ? { result: view.result ?? null } : {}),
     ...(view.error === undefined ? {} : { error: view.error }),
     waits: view.waits.map((wait) => ({ ...wait, until: toIso(wait.until) })),
     undecided: view.undecided.map((doubt) => ({ ...doubt, since: toIso(doubt.since) })),
     spend: view.spend,
+    ...(view.erased === true ? { erased: true } : {}),
     createdAt: toIso(view.createdAt),
     updatedAt: toIso(view.updatedAt),
   };

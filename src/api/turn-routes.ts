@@ -3,10 +3,12 @@
 import type { TurnRef } from '../ports/store.ts';
 import { parseBudget } from '../protocol/budget.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
+import type { SubjectId } from '../protocol/ids.ts';
 import { agentName, subjectId, threadId, toIso, turnId } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import type { RecordBody } from '../protocol/record.ts';
 import { acceptTurn } from '../runtime/accept-turn.ts';
+import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import type { JournalEntry } from '../runtime/read-turn.ts';
 import { readJournal, readThread, readTurn, readUndecided } from '../runtime/read-turn.ts';
 import type { TurnRequest } from '../runtime/turn-request.ts';
@@ -48,13 +50,30 @@ export async function startTurn(call: Call): Promise<ApiResponse> {
     },
     agent,
     input,
-    subject: body.subject === undefined ? null : subjectId('subject', body.subject),
+    subject: subjectOf(body.subject, agent, input),
     budget: body.budget === undefined ? null : parseBudget(defined(body.budget)),
     actor: identity.actor,
     ...host.bounds(),
   };
   if (prefer.async) return answered(await acceptTurn(host.runtime, turn));
   return deliverWithin(call, turn, prefer.waitMs);
+}
+
+/** The subject the caller names, or the one the input is about; two different ones are refused (ruling 19). */
+function subjectOf(
+  named: string | undefined,
+  agent: AgentDefinition,
+  input: unknown,
+): SubjectId | null {
+  const about = agent.subjectOf(input);
+  if (named !== undefined && about !== null && named !== about) {
+    throw new TurnstoneError('foreign_subject', `subject: expected "${about}", got "${named}"`, {
+      retry: 'never',
+      details: { path: 'subject', expected: about, got: named },
+    });
+  }
+  const subject = named ?? about;
+  return subject === null ? null : subjectId('subject', subject);
 }
 
 export function defined(

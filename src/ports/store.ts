@@ -20,6 +20,7 @@ import type {
   StopWrite,
 } from './people.ts';
 import type { ReceiptStore } from './receipts.ts';
+import type { CaseStore, MemoryWrite, SubjectStore } from './subjects.ts';
 import type { IntentRow, WaitStore } from './waits.ts';
 
 export type * from './people.ts';
@@ -125,6 +126,8 @@ export interface KeyRow {
   /** Lifecycle epoch (page 09, rule 8). */
   readonly lifecycle: number;
   readonly wrapped: Uint8Array | null;
+  /** A legal hold: the erasure of this subject is refused while it stands. */
+  readonly hold?: { readonly by: string; readonly at: EpochMs; readonly reason: Uint8Array };
 }
 
 /** One message that must reach a queue: written with the turn, deleted after the queue confirmed. */
@@ -262,6 +265,8 @@ export interface ConcludeWrite {
   readonly closes: readonly { readonly id: string; readonly createdAt: EpochMs }[];
   /** Staged acts that leave with a success. */
   readonly intents: readonly IntentRow[];
+  /** Facts that become current with a success. */
+  readonly memories: readonly MemoryWrite[];
   readonly entries: readonly OutboxEntry[];
   readonly sequence: number;
   /** Subject key rows that must still be live with this generation and lifecycle (ruling 11). */
@@ -299,6 +304,8 @@ export type Concluded =
   /** The head moved: another epoch, or a stop was recorded (`head.cancels`). */
   | { readonly kind: 'lost'; readonly reason: 'moved'; readonly head: Head | null }
   | { readonly kind: 'lost'; readonly reason: 'key'; readonly key: KeyRow | null }
+  /** A remembered id has a newer version: prepare again. */
+  | { readonly kind: 'lost'; readonly reason: 'memory' }
   | Unknown;
 export type Renewed =
   | { readonly kind: 'done' }
@@ -320,7 +327,7 @@ export interface PartSet {
   readonly parts: readonly Uint8Array[];
 }
 
-export interface TurnStore extends WaitStore, ReceiptStore {
+export interface TurnStore extends WaitStore, ReceiptStore, SubjectStore, CaseStore {
   /** One consistent read round for a pass (page 09, rule 1); torn reads are read again. */
   begin(ref: TurnRef, subject: SubjectId | null): Promise<Begun>;
   /** Head alone, consistent. */

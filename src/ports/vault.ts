@@ -19,6 +19,8 @@ export interface SealContext {
 
 /** Seals and opens under one data key, loaded once. */
 export interface Sealer {
+  /** Set on the sealer of an erased subject: nothing is kept under it. */
+  readonly blind?: true;
   readonly scope: string;
   readonly generation: number;
   seal(plain: Uint8Array, context: SealContext): Uint8Array;

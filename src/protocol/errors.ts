@@ -26,6 +26,8 @@ export const errorCodes = [
   'key_service_unavailable',
   'lease_lost',
   'legal_hold',
+  'memory_id_reserved',
+  'not_erased',
   'method_not_allowed',
   'not_found',
   'not_implemented',

@@ -96,6 +96,19 @@ export const limits = Object.freeze({
   actMs: 3_600_000,
   /** Characters of what a wait is shown as. */
   summaryCharacters: 200,
+  /** Facts one turn may remember. */
+  memoriesPerTurnMax: 30,
+  /** Bytes of one fact's content. */
+  memoryBytesMax: 100 * kib,
+  /** Facts one recall may bring. */
+  recallMax: 100,
+  recallDefault: 20,
+  /** Versions a case keeps the writers of, so that a repeat finds its own write. */
+  caseWritersMax: 50,
+  /** Deadlines of one case. */
+  caseDeadlinesMax: 50,
+  /** Turns a case names. */
+  caseTurnsMax: 200,
   /** A single lookup of approvals. */
   approvalsPage: 100,
 } as const);

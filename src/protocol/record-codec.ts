@@ -87,6 +87,11 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['receipt', 'rc', 'text'],
     ['outcome', 'oc', 'text'],
   ],
+  MemoryStaged: [
+    ['site', '', 'site'],
+    ['key', 'ek', 'text'],
+    ['purpose', 'pu', 'text'],
+  ],
   ActStaged: [
     ['site', '', 'site'],
     ['key', 'ek', 'text'],

@@ -114,6 +114,13 @@ export type RecordFacts =
       readonly receipt: string;
       readonly outcome: ReceiptOutcome;
     }
+  /** A fact to remember, written with the turn's commit. */
+  | {
+      readonly kind: 'MemoryStaged';
+      readonly site: Site;
+      readonly key: string;
+      readonly purpose: string;
+    }
   /** A deferred act, published with the next suspension or success. */
   | {
       readonly kind: 'ActStaged';

@@ -9,11 +9,10 @@ import type { EpochMs } from '../protocol/ids.ts';
 import { tenantId } from '../protocol/ids.ts';
 import { intentId } from '../protocol/keys.ts';
 import { limits } from '../protocol/limits.ts';
-import type { RecordBody, RecordOf, Site } from '../protocol/record.ts';
-import { declareEffect } from './declared-effect.ts';
+import type { RecordOf, Site } from '../protocol/record.ts';
 import type { Pass } from './pass.ts';
 import { sealContext, sealText } from './payloads.ts';
-import { attemptKey } from './resume-point.ts';
+import { stageDispatch } from './staged-dispatch.ts';
 import type { Act } from './turn-context.ts';
 
 /** An act that leaves with the next suspension or success. */
@@ -39,75 +38,26 @@ function lastSuspension(pass: Pass): number {
 }
 
 /** Stages an act and answers its intent id. */
-export function runAct(pass: Pass, site: Site, act: Act): Promise<string> {
-  const { ref, agent, history } = pass.setup;
+export async function runAct(pass: Pass, site: Site, act: Act): Promise<string> {
+  const { ref, agent } = pass.setup;
   checkAct(pass, act);
-  const declared = declareEffect({ kind: act.kind, args: act.args, perform: async () => null });
-  const key = attemptKey(site, 1, declared);
-  const id = intentId({
+  const intent = intentId({
     tenant: ref.tenant,
     agent: agent.name,
     thread: ref.thread,
     turnId: ref.turn,
-    step: site.step,
-    phase: site.phase,
-    ordinal: site.ordinal,
+    ...site,
   });
   const expiresInMs = act.expiresInMs ?? limits.actMs;
-  return new Promise((resolve) => {
-    const recorded = history.take(site)?.records[0]?.body;
-    if (recorded !== undefined) {
-      if (recorded.kind !== 'ActStaged' || recorded.key !== key) {
-        return pass.diverged({
-          site,
-          recorded: {
-            kind: kindOf(recorded),
-            key: 'key' in recorded ? recorded.key : '',
-            attempt: 1,
-          },
-          asked: { kind: act.kind, key },
-          moved: recorded.kind === 'ActStaged' && recorded.effect === act.kind ? 'args' : 'kind',
-          seq: recorded.seq,
-        });
-      }
-      return pass.scheduler.replay(recorded.seq, async () => () => {
-        pass.heard(recorded);
-        stage(pass, recorded, declared.argsText);
-        resolve(id);
-      });
-    }
-    pass.whenLive(
-      site,
-      declared,
-      () => {
-        const { writer } = pass.setup;
-        if (writer === null) {
-          return pass.diverged({
-            site,
-            recorded: null,
-            asked: { kind: act.kind, key },
-            moved: 'extra',
-            seq: 0,
-          });
-        }
-        const settle = pass.scheduler.begin();
-        settle(() => {
-          const body = writer.ride(
-            { kind: 'ActStaged', site, key, effect: act.kind, intent: id, expiresInMs },
-            { kind: 'text', text: declared.argsText },
-          );
-          pass.heard(body);
-          if (body.kind === 'ActStaged') stage(pass, body, declared.argsText);
-          resolve(id);
-        });
-      },
-      { fresh: true },
-    );
+  await stageDispatch(pass, site, {
+    kind: act.kind,
+    args: act.args,
+    facts: (key) => ({ kind: 'ActStaged', site, key, effect: act.kind, intent, expiresInMs }),
+    staged: (body, argsText) => {
+      if (body.kind === 'ActStaged') stage(pass, body, argsText);
+    },
   });
-}
-
-function kindOf(body: RecordBody): string {
-  return 'effect' in body ? body.effect : body.kind;
+  return intent;
 }
 
 function stage(pass: Pass, body: RecordOf<'ActStaged'>, argsText: string): void {

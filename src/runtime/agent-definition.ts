@@ -26,6 +26,8 @@ export interface AgentDefinition {
   /** True when the turn's journal starts with the frozen plan (the plan agent). */
   readonly frozenPlan: boolean;
   run(context: TurnContext, input: unknown): Promise<unknown>;
+  /** The subject a delivery is about when its caller names none; throws `foreign_subject` for two. */
+  subjectOf(input: unknown): string | null;
   /** How the effector performs a deferred act; null for a kind this agent does not declare. */
   act(kind: string, args: unknown): Effect<unknown> | null;
   /** True for a kind that may only be deferred: calling it inline is refused (B-29). */
@@ -54,6 +56,7 @@ export interface AgentOptions {
   readonly run: (context: TurnContext, input: unknown) => Promise<unknown>;
   /** Deferred kinds by name; they leave with the commit and are refused inline. */
   readonly acts?: Readonly<Record<string, ActPerformer>>;
+  readonly subjectOf?: (input: unknown) => string | null;
   /** Instead of `acts`: performs any kind from its arguments (the plan agent). */
   readonly act?: (kind: string, args: unknown) => Effect<unknown> | null;
 }
@@ -76,6 +79,7 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
     parseInput: options.parseInput ?? ((input) => input),
     frozenPlan: options.frozenPlan ?? false,
     run: options.run,
+    subjectOf: options.subjectOf ?? (() => null),
     act:
       options.act ??
       ((kind, args) => {

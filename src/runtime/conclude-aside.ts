@@ -93,6 +93,7 @@ export async function conclude(
     listed: true,
     closes: openApprovals(ref, bodies),
     intents: [],
+    memories: [],
     entries: [],
     sequence: revision,
     keys: [],

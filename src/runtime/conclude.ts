@@ -25,11 +25,12 @@ import { stagedIntents } from './acts.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Keyring } from './keyring.ts';
+import { noMemories, stagedMemories } from './memories.ts';
 import type { Pass } from './pass.ts';
 import { sealContext, sealText } from './payloads.ts';
 import { stopReason } from './stop-record.ts';
 import { loadState, nextCheckpoint } from './thread-state.ts';
-import type { TurnView } from './turn-view.ts';
+import type { TurnError, TurnView } from './turn-view.ts';
 import type { Verdict } from './verdict.ts';
 import { verdictOf } from './verdict.ts';
 import { openApprovals } from './wait-runner.ts';
@@ -51,6 +52,8 @@ export interface Conclusive {
 export type ConclusionOutcome =
   | { readonly kind: 'concluded'; readonly turn: TurnView }
   | { readonly kind: 'displaced' }
+  /** The subject was erased while the turn ran: nothing of it may be kept [T12]. */
+  | { readonly kind: 'erased' }
   /** A stop was recorded, and there is something to take back first. */
   | { readonly kind: 'stopped' };
 
@@ -67,7 +70,16 @@ export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
     const mark = writer.mark();
     const prepared = await prepare({ ...of, verdict }, cancelsSeen);
     if (prepared === null) return endOf(writer);
+    if (prepared.refused !== null) {
+      verdict = { status: 'failed', error: prepared.refused };
+      writer.rewind(mark);
+      continue;
+    }
     const outcome = await runtime.store.conclude(prepared.write);
+    if (again(outcome, of.keyring)) {
+      writer.rewind(mark);
+      continue;
+    }
     const moved = cancelMoved(outcome, writer, cancelsSeen);
     if (moved === null) return settle(outcome, prepared.turn);
     cancelsSeen = moved;
@@ -89,6 +101,8 @@ function mayUnwind(pass: Pass): boolean {
 
 interface Prepared {
   readonly write: ConcludeWrite;
+  /** Set when a success may not be written after all. */
+  readonly refused: TurnError | null;
   readonly turn: TurnView;
 }
 
@@ -123,8 +137,14 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
   const turn = viewOf(of, bodies, revision, now);
   const view = sealText(sealer, sealContext(ref, 'view', revision), encode(storedView(turn)));
   const acts = succeeded ? stagedIntents(pass) : [];
+  const memory = succeeded ? await stagedMemories(pass, now) : noMemories;
   await Promise.all(
-    [view.parts, ...(following?.parts ?? []), ...acts.map((act) => act.parts)].flatMap((set) =>
+    [
+      view.parts,
+      ...(following?.parts ?? []),
+      ...acts.map((act) => act.parts),
+      ...memory.parts,
+    ].flatMap((set) =>
       set === null || set === undefined ? [] : [runtime.store.putParts(ref.tenant, set)],
     ),
   );
@@ -162,12 +182,13 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
     listed: history.lastConclusion !== null,
     closes: openApprovals(ref, bodies),
     intents: acts.map((act) => act.row),
+    memories: memory.writes,
     entries: succeeded ? [...acts.map((act) => act.entry), committedEntry(of, revision, now)] : [],
     sequence: revision,
     keys: scope.startsWith('s') ? rowsOf(keyring, scope) : [],
     now,
   };
-  return { write, turn };
+  return { write, turn, refused: memory.refused };
 }
 
 /** CA-2: the owner's record of a stop, once, before the conclusion it leads to. */
@@ -214,6 +235,16 @@ export function cancelMoved(
   return outcome.head.cancels;
 }
 
+/** What was prepared is stale: another turn remembered the same id, or a hold was placed or lifted. */
+function again(outcome: Concluded, keyring: Keyring): boolean {
+  if (outcome.kind !== 'lost') return false;
+  if (outcome.reason === 'memory') return true;
+  if (outcome.reason !== 'key' || outcome.key?.state !== 'live') return false;
+  if (keyring.row(outcome.key.scope)?.generation !== outcome.key.generation) return false;
+  keyring.relearn(outcome.key);
+  return true;
+}
+
 function settle(outcome: Concluded, turn: TurnView): ConclusionOutcome {
   if (outcome.kind === 'done') return { kind: 'concluded', turn };
   if (outcome.kind === 'unknown') {
@@ -222,11 +253,7 @@ function settle(outcome: Concluded, turn: TurnView): ConclusionOutcome {
       cause: outcome.cause,
     });
   }
-  if (outcome.reason === 'key') {
-    throw new TurnstoneError('subject_erased', 'the subject of this turn was erased while it ran', {
-      retry: 'never',
-    });
-  }
+  if (outcome.reason === 'key') return { kind: 'erased' };
   return { kind: 'displaced' };
 }
 

@@ -253,6 +253,7 @@ export class JournalWriter {
     seq: number,
     payload: RecordPayload,
   ): { sealed?: Uint8Array; parts: PartSet | null; place: PayloadPlace } {
+    if (this.#start.sealer.blind === true) return { parts: null, place: { kind: 'none' } };
     if (payload.kind !== 'text') return { parts: null, place: payload };
     const context = sealContext(this.#start.ref, 'record', seq);
     const { payload: kept, parts } = sealText(this.#start.sealer, context, payload.text);

@@ -4,6 +4,7 @@
 import type { Begun, KeyRow, ThreadRef, TurnRef, TurnStore } from '../ports/store.ts';
 import type { Sealer, Vault } from '../ports/vault.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
+import { splitScope } from '../protocol/scopes.ts';
 import type { Runtime } from './runtime.ts';
 
 export class Keyring {
@@ -21,7 +22,7 @@ export class Keyring {
 
   /** The row of a scope as this pass saw or made it. */
   row(scope: string): KeyRow | undefined {
-    return this.#rows.get(scope);
+    return this.#rows.get(splitScope(scope).base);
   }
 
   /** Hands in a row that was read with the pass's own read round. */
@@ -29,22 +30,25 @@ export class Keyring {
     if (!this.#rows.has(row.scope)) this.#rows.set(row.scope, row);
   }
 
+  /** Takes a newer row of the same generation: a hold was placed or lifted meanwhile. */
+  relearn(row: KeyRow): void {
+    this.#rows.set(row.scope, row);
+  }
+
   /** The sealer of a scope, minting its key when it never had one. Throws `subject_erased`. */
   async writer(scope: string): Promise<Sealer> {
-    const known = this.#rows.get(scope) ?? (await this.#store.key(this.#thread.tenant, scope));
-    const row = known ?? (await this.#mint(scope));
-    this.#rows.set(scope, row);
+    const { base } = splitScope(scope);
+    const known = this.#rows.get(base) ?? (await this.#store.key(this.#thread.tenant, base));
+    const row = known ?? (await this.#mint(base));
+    this.#rows.set(base, row);
     const sealer = await this.reader(scope);
     if (sealer === null) {
-      throw new TurnstoneError('subject_erased', `the subject of scope ${scope} was erased`, {
-        retry: 'never',
-        details: { scope },
-      });
+      throw new TurnstoneError('subject_erased', 'the subject was erased', { retry: 'never' });
     }
     return sealer;
   }
 
-  /** The sealer of a scope, or null when its key was destroyed or never existed. */
+  /** The sealer of a scope, or null when its key was destroyed, is of another generation, or never existed. */
   reader(scope: string): Promise<Sealer | null> {
     const standing = this.#sealers.get(scope);
     if (standing !== undefined) return standing;
@@ -54,9 +58,11 @@ export class Keyring {
   }
 
   async #open(scope: string): Promise<Sealer | null> {
-    const row = this.#rows.get(scope) ?? (await this.#store.key(this.#thread.tenant, scope));
+    const { base, generation } = splitScope(scope);
+    const row = this.#rows.get(base) ?? (await this.#store.key(this.#thread.tenant, base));
     if (row === null || row.wrapped === null || row.state === 'erased') return null;
-    this.#rows.set(scope, row);
+    if (row.generation !== generation) return null;
+    this.#rows.set(base, row);
     return this.#vault.sealer(this.#thread.tenant, row);
   }
 

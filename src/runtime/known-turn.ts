@@ -29,11 +29,13 @@ export async function knownTurn(
   const stored = storedPayload(begun);
   if (stored === null) return { kind: 'unknown' };
   const sealer = await keyring.reader(stored.scope);
-  if (sealer === null) throw erased(request.ref);
-  if (stored.scope !== begun.scope || payloadDigest(sealer, request) !== stored.digest) {
-    throw payloadChanged(request.ref);
-  }
   const { head, end } = begun;
+  // Ruling 20: after an erasure payloads are not compared; the answer says so and carries none.
+  if (sealer !== null) {
+    if (stored.scope !== begun.scope || payloadDigest(sealer, request) !== stored.digest) {
+      throw payloadChanged(request.ref);
+    }
+  }
   const open = head?.open?.turn === request.ref.turn ? head.open : null;
   if (open === null && end?.status === 'suspended') {
     const turn = await endView(runtime, request.ref, keyring, end);
@@ -78,7 +80,7 @@ export async function endView(
   end: TurnEnd,
 ): Promise<TurnView> {
   const sealer = await keyring.reader(end.scope);
-  if (sealer === null) throw erased(ref);
+  if (sealer === null) return erasedView(ref, end);
   const context = sealContext(ref, 'view', end.revision);
   const stored = await openPayload(runtime.store, sealer, context, end.view).catch(
     (error: unknown) => {
@@ -148,9 +150,19 @@ export function runningView(ref: TurnRef, begun: Begun): TurnView {
   };
 }
 
-function erased(ref: TurnRef): TurnstoneError {
-  return new TurnstoneError('subject_erased', `the subject of turn "${ref.turn}" was erased`, {
-    retry: 'never',
-    details: { turnId: ref.turn },
-  });
+/** A turn whose subject was erased: its status stays, everything it carried is gone (ruling 20) [T12]. */
+function erasedView(ref: TurnRef, end: TurnEnd): TurnView {
+  return {
+    thread: ref.thread,
+    turn: ref.turn,
+    agent: end.agent,
+    status: end.status,
+    revision: end.revision,
+    erased: true,
+    waits: [],
+    undecided: [],
+    spend: noSpend,
+    createdAt: end.createdAt,
+    updatedAt: end.updatedAt,
+  };
 }

@@ -19,6 +19,7 @@ import type { DeclaredEffect } from './declared-effect.ts';
 import { runEffect } from './effect-runner.ts';
 import type { GroupScope } from './groups.ts';
 import { abortGroups } from './groups.ts';
+import type { StagedMemory } from './memories.ts';
 import { never } from './never.ts';
 import type { PassEnd, PassSetup } from './pass-setup.ts';
 import { progressWatch } from './progress-watch.ts';
@@ -43,6 +44,8 @@ export class Pass {
   readonly meter = new Meter();
   /** Acts of this pass, whoever staged them first. */
   readonly staged: StagedAct[] = [];
+  /** Facts of this pass, whoever staged them first. */
+  readonly memories: StagedMemory[] = [];
   /** Steps as this pass met them, with how each is taken back. */
   readonly steps = new Map<string, StepState>();
   /** First uses of business keys, by kind and key (K-35). */

@@ -136,7 +136,7 @@ export async function abandonTurn(
   actor: string,
 ): Promise<TurnAnswer> {
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
-    const standing = await readStanding(runtime, ref);
+    const standing = await readStanding(runtime, ref, { erasedToo: true });
     demandQuarantined(standing);
     const ended = await conclude(runtime, ref, standing, 'abandoned', [
       {

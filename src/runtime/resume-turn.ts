@@ -12,6 +12,7 @@ import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import { parseStatus, seals } from '../protocol/turn-status.ts';
 import type { AgentDefinition } from './agent-definition.ts';
+import { blindSealer } from './blind-sealer.ts';
 import type { History } from './history.ts';
 import { historyOf, openRecord } from './history.ts';
 import { JournalWriter } from './journal-writer.ts';
@@ -21,7 +22,7 @@ import { endView } from './known-turn.ts';
 import { Lease } from './lease.ts';
 import { Pass } from './pass.ts';
 import type { PassOutcome } from './pass-ending.ts';
-import { drive, newWriter, refusal } from './run-turn.ts';
+import { drive, refusal } from './run-turn.ts';
 import type { Runtime } from './runtime.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { budgetOf } from './turn-budget.ts';
@@ -29,6 +30,7 @@ import type { HostBounds } from './turn-request.ts';
 import { admissionFrom } from './turn-request.ts';
 import type { TurnAnswer } from './turn-view.ts';
 import { driveOpen } from './with-turn.ts';
+import { newWriter } from './writer-identity.ts';
 
 /** A turn that stands concluded, with what is needed to go on with it or to write beside it. */
 export interface Standing {
@@ -40,7 +42,11 @@ export interface Standing {
 }
 
 /** Reads a turn nobody drives. Throws `not_found`, `thread_busy` while it runs, `subject_erased`. */
-export async function readStanding(runtime: Runtime, ref: TurnRef): Promise<Standing> {
+export async function readStanding(
+  runtime: Runtime,
+  ref: TurnRef,
+  of: { readonly erasedToo?: boolean } = {},
+): Promise<Standing> {
   const [begun, positions] = await Promise.all([
     runtime.store.begin(ref, null),
     runtime.store.journal(ref),
@@ -56,7 +62,9 @@ export async function readStanding(runtime: Runtime, ref: TurnRef): Promise<Stan
   }
   const history = historyOf(positions);
   const keyring = keyringOf(runtime, ref, begun);
-  const sealer = await keyring.reader(history.admission?.body.scope ?? begun.scope);
+  const scope = history.admission?.body.scope ?? begun.scope;
+  const found = await keyring.reader(scope);
+  const sealer = found ?? (of.erasedToo === true ? blindSealer(scope) : null);
   if (sealer === null) {
     throw new TurnstoneError('subject_erased', `the subject of turn "${ref.turn}" was erased`, {
       retry: 'never',

@@ -2,7 +2,7 @@
 //   T4  the first write claims; a takeover occupies the next position; the lease is renewed at a third.
 //   Ruling 8  a host's timeout parks the turn: it stays the open one and goes on by an inbox message.
 
-import type { Batch, Begun, Claimed, Head, Hold, TurnRef, Writer } from '../ports/store.ts';
+import type { Batch, Begun, Claimed, Head, Hold, TurnRef } from '../ports/store.ts';
 import type { Sealer } from '../ports/vault.ts';
 import { canonicalVersion, encode } from '../protocol/canonical.ts';
 import { genesisHash } from '../protocol/chain.ts';
@@ -10,6 +10,7 @@ import { base64url, fromBase64url } from '../protocol/digest.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 import { conclude } from './conclude.ts';
+import { concludeErased } from './conclude-erased.ts';
 import { emptyHistory, historyOf, openRecord } from './history.ts';
 import { JournalWriter, noPayload, payloadOf } from './journal-writer.ts';
 import type { Keyring } from './keyring.ts';
@@ -27,6 +28,7 @@ import type { Admission, HostBounds, TurnRequest } from './turn-request.ts';
 import { admissionFrom } from './turn-request.ts';
 import type { Verdict } from './verdict.ts';
 import { verdictOf } from './verdict.ts';
+import { newWriter } from './writer-identity.ts';
 
 /** Runs a turn that has no journal yet. */
 export async function runFresh(of: {
@@ -178,7 +180,8 @@ export async function runTakeover(of: {
   const history = historyOf(await runtime.store.journal(ref));
   const admitted = history.admission;
   if (admitted === null || history.conclusion !== null) return { kind: 'again' };
-  const sealer = await keyring.writer(admitted.body.scope);
+  const sealer = await keyring.reader(admitted.body.scope);
+  if (sealer === null) return concludeErased({ runtime, ref, agent, begun, head, history });
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
   const lease = new Lease(runtime, ref, newWriter(runtime, head));
   const taking = lease.taking();
@@ -305,7 +308,7 @@ async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
     createdAt,
   });
   if (concluded.kind === 'displaced') return { kind: 'again' };
-  if (concluded.kind === 'stopped') {
+  if (concluded.kind === 'stopped' || concluded.kind === 'erased') {
     await park(opened, null);
     return { kind: 'again' };
   }
@@ -327,14 +330,4 @@ function repeatsItself(opened: Opened, verdict: Verdict): boolean {
   const last = opened.pass.setup.history.lastConclusion;
   if (last === null || opened.writer.held || opened.writer.added.length > 0) return false;
   return last.outcome === verdict.status && last.code === verdict.error?.code;
-}
-
-/** The identity of a new pass over a head: its token is fresh, its epoch the next. */
-export function newWriter(runtime: Runtime, head: Head | null): Writer {
-  return {
-    token: base64url(runtime.entropy.bytes(16)),
-    owner: runtime.owner,
-    epoch: (head?.epoch ?? 0) + 1,
-    cancelsSeen: head?.cancels ?? 0,
-  };
 }

@@ -157,6 +157,45 @@ export interface EffectGroup {
   abort(reason?: string): Promise<void>;
 }
 
+/** A fact about the turn's subject; its trust and origin come from where it was made, never from the caller. */
+export interface Remember {
+  readonly id: string;
+  /** Must be the turn's subject; default that. */
+  readonly subject?: string;
+  readonly purpose: string;
+  readonly content: unknown;
+  readonly expiresInMs?: number;
+}
+
+export interface Recall {
+  readonly subject?: string;
+  readonly purpose: string;
+  /** Default 20. */
+  readonly limit?: number;
+}
+
+export interface RecalledItem {
+  readonly id: string;
+  readonly version: number;
+  readonly purpose: string;
+  readonly content: unknown;
+  readonly trust: 'trusted' | 'untrusted';
+  /** ISO 8601. */
+  readonly at: string;
+}
+
+/** A change of a long-lived matter; without one the call only reads it. */
+export interface CaseChange {
+  readonly id: string;
+  readonly status?: string;
+  readonly state?: unknown;
+  /** Refuses the change when the case has moved on. */
+  readonly expectedVersion?: number;
+  readonly deadline?: { readonly name: string; readonly at?: string; readonly inMs?: number };
+  /** Name of a deadline that was met. */
+  readonly met?: string;
+}
+
 /** A deferred effect: performed by the effector after the turn's commit or suspension. */
 export interface Act {
   readonly kind: string;
@@ -198,6 +237,12 @@ export interface TurnContext {
    * not nest. A step that ends with it open takes it back.
    */
   openGroup(name: string, resources: readonly string[]): EffectGroup;
+  /** Stages a fact: it becomes current with the turn's commit, or not at all [T1]. */
+  remember(fact: Remember): Promise<void>;
+  /** Facts of the turn's subject and one purpose, trusted first, then newest; the selection is recorded. */
+  recall(query: Recall): Promise<readonly RecalledItem[]>;
+  /** Changes or reads a case, as an effect. */
+  case(change: CaseChange): Promise<{ readonly version: number; readonly status: string }>;
   /** Runs a named part; names are unique in a turn. Steps started together run together. */
   step<T>(name: string, options: StepOptions, body: (step: TurnContext) => Promise<T>): Promise<T>;
 }

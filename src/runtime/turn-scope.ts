@@ -8,27 +8,42 @@ import { encode } from '../protocol/canonical.ts';
 import type { StateChange } from '../protocol/checkpoint.ts';
 import { applyChange, foldState, valueAt } from '../protocol/checkpoint.ts';
 import { hmacParts } from '../protocol/digest.ts';
-import { TurnstoneError } from '../protocol/errors.ts';
+import { AgentError, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import { parseStepName } from '../protocol/ids.ts';
 import type { Phase } from '../protocol/keys.ts';
 import { limits } from '../protocol/limits.ts';
 import type { Site } from '../protocol/record.ts';
+import { caseEffect } from './cases.ts';
 import { declareEffect } from './declared-effect.ts';
 import { exhausted } from './effect-announce.ts';
 import type { DispatchMember } from './groups.ts';
 import { GroupScope, leftOpen, settleAtEnd } from './groups.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
+import {
+  checkFact,
+  checkSubject,
+  demandOwn,
+  materialise,
+  ownerEffect,
+  recallEffect,
+  stageFact,
+} from './memories.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
+import { stageDispatch } from './staged-dispatch.ts';
 import type {
   Act,
   ApprovalAnswer,
   ApprovalRequest,
+  CaseChange,
   Effect,
   EffectGroup,
   EventAnswer,
   EventRequest,
+  Recall,
+  RecalledItem,
+  Remember,
   StepOptions,
   ThreadState,
   TurnContext,
@@ -169,6 +184,45 @@ export class TurnScope implements TurnContext {
   async act(act: Act): Promise<string> {
     if (this.#closed) return never();
     return this.#pass.act(this.#nextSite(), act);
+  }
+
+  async remember(fact: Remember): Promise<void> {
+    if (this.#closed) return never();
+    const pass = this.#pass;
+    checkFact(pass, fact);
+    if (this.#group?.open === true) throw besideGroup(this.#group, `memory "${fact.id}"`);
+    const key = demandOwn(fact, await this.effect(ownerEffect(pass, fact)));
+    const { id, purpose, content, expiresInMs = null } = fact;
+    const site = this.#nextSite();
+    await stageDispatch(pass, site, {
+      kind: 'memory.remember',
+      args: { id, purpose, content, expiresInMs },
+      facts: (own) => ({ kind: 'MemoryStaged', site, key: own, purpose }),
+      staged: (body) => stageFact(pass, key, fact, body),
+    });
+  }
+
+  async recall(query: Recall): Promise<readonly RecalledItem[]> {
+    if (this.#closed) return never();
+    const pass = this.#pass;
+    checkSubject(pass, query.subject);
+    const found = await this.effect(recallEffect(pass, query));
+    const settle = pass.scheduler.begin();
+    return new Promise((resolve, reject) => {
+      materialise(pass, this.#step, query, found).then(
+        (items) => settle(() => resolve(items)),
+        (error: unknown) => {
+          const known = error instanceof AgentError || error instanceof EffectError;
+          if (known) settle(() => reject(error));
+          else pass.stop({ kind: 'broken', error });
+        },
+      );
+    });
+  }
+
+  async case(change: CaseChange): Promise<{ readonly version: number; readonly status: string }> {
+    const found = await this.effect(caseEffect(this.#pass, change));
+    return found as { readonly version: number; readonly status: string };
   }
 
   get #closed(): boolean {

@@ -45,6 +45,8 @@ export interface TurnView {
   readonly waits: readonly WaitView[];
   readonly undecided: readonly UndecidedEffect[];
   readonly spend: TurnSpend;
+  /** Set when its subject was erased: no payload is left. */
+  readonly erased?: true;
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
 }

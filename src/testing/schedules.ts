@@ -267,6 +267,7 @@ function conclusion(pass: PassOf, index: number, hold: ConcludeWrite['hold']): C
     listed: false,
     closes: [],
     intents: [],
+    memories: [],
     entries: [],
     sequence: revision,
     keys: [],

@@ -101,6 +101,7 @@ function conclusion(
     listed: false,
     closes: [],
     intents: [],
+    memories: [],
     entries: [{ id: 'entry-1', queue: 'events', body: '{}' }],
     sequence: 1,
     keys: [],

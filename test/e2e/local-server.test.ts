@@ -558,3 +558,89 @@ test('a plan takes a group whole or not at all, and uses a business key once [T2
     { kind: 'charge', key: 'charge:7', status: 'completed', turnId: 't1' },
   ]);
 });
+
+test('T12 a plan remembers and recalls; an erased person is noise in every file, and comes back empty', async () => {
+  const { url } = await start();
+  const planted = 'Ann is allergic to walnuts';
+  const remember = {
+    steps: [
+      {
+        id: 's',
+        do: [
+          { remember: { id: 'allergy', subject: 'ann', purpose: 'care', content: planted } },
+          { recall: { subject: 'ann', purpose: 'care', limit: 5 }, as: 'known' },
+          { case: { id: 'visit-7', status: 'open', state: { ward: 3 } }, as: 'visit' },
+        ],
+      },
+    ],
+    reply: { known: '${known.items}', visit: '${visit.version}' },
+  };
+  const first = await callApi(url, 'POST', turns, { body: turn('t1', remember) });
+  expect(first.body).toMatchObject({
+    status: 'succeeded',
+    result: { known: [{ id: 'allergy', content: planted }], visit: 1 },
+  });
+  const admin = 'dev:acme:dora:admin';
+  const at = (method: string, path: string, body?: unknown, token = admin) =>
+    callApi(url, method, `/v1/subjects/ann/${path}`, {
+      token,
+      ...(body === undefined ? {} : { body }),
+    });
+  expect(
+    await at('GET', 'memories?purpose=care', undefined, 'dev:acme:olga:operator'),
+  ).toMatchObject({
+    status: 200,
+    body: { items: [{ id: 'allergy', content: planted, trust: 'untrusted' }] },
+  });
+  expect(await at('PUT', 'hold', { reason: 'court' })).toMatchObject({ status: 200 });
+  expect(await at('POST', 'erase', { reason: 'asked' }, 'dev:acme:olga:operator')).toMatchObject({
+    status: 403,
+  });
+  expect(await at('POST', 'erase', { reason: 'asked' })).toMatchObject({
+    status: 409,
+    body: { code: 'legal_hold' },
+  });
+  expect(await at('DELETE', 'hold')).toMatchObject({ status: 200 });
+  expect(await at('POST', 'erase', { reason: 'asked' })).toMatchObject({
+    status: 202,
+    body: { erasure: { state: 'complete', destroyed: { items: 1, versions: 1 } } },
+  });
+  expect(await at('GET', 'erasure')).toMatchObject({ body: { erasure: { state: 'complete' } } });
+  expect(await callApi(url, 'GET', `${turns}/t1`)).toMatchObject({
+    status: 200,
+    body: { status: 'succeeded', erased: true },
+  });
+  expect(await callApi(url, 'POST', turns, { body: turn('t1', remember) })).toMatchObject({
+    status: 200,
+    body: { erased: true, replayed: true },
+  });
+  expect(await callApi(url, 'POST', turns, { body: turn('t2', remember) })).toMatchObject({
+    status: 410,
+    body: { code: 'subject_erased' },
+  });
+  for (const name of readdirSync(data, { recursive: true, encoding: 'utf8' })) {
+    const file = join(data, name);
+    if (statSync(file).isFile()) expect(readFileSync(file).includes('walnuts'), name).toBe(false);
+  }
+  expect(await at('POST', 'readmit', { reason: 'returned' })).toMatchObject({
+    status: 200,
+    body: { generation: 2 },
+  });
+  const recall = {
+    steps: [{ id: 's', do: [{ recall: { subject: 'ann', purpose: 'care' }, as: 'k' }] }],
+    reply: '${k}',
+  };
+  expect(await callApi(url, 'POST', turns, { body: turn('t3', recall) })).toMatchObject({
+    body: { status: 'succeeded', result: { items: [] } },
+  });
+  expect(await callApi(url, 'GET', '/v1/cases/visit-7')).toMatchObject({
+    status: 200,
+    body: {
+      id: 'visit-7',
+      status: 'open',
+      version: 1,
+      state: { ward: 3 },
+      turns: [{ turnId: 't1' }],
+    },
+  });
+});

@@ -39,6 +39,11 @@ class SqliteTableStore extends TableStore implements SqliteStore {
   changed(): boolean {
     return this.#file.changed();
   }
+
+  /** An updated key's old bytes stay in the log until it is emptied (page 09, section 6) [T12]. */
+  override scrub(): Promise<boolean> {
+    return Promise.resolve(this.#file.emptyLogs());
+  }
 }
 
 /** Opens or makes the store; throws `store_rejected` where WAL is impossible, `schema_from_future` for a newer file. */

@@ -85,6 +85,14 @@ export class SqliteFile {
     return moved;
   }
 
+  /** Writes the logs of both files back and empties them; false when a reader prevents it. */
+  emptyLogs(): boolean {
+    return ['main', 'keyfile'].every((schema) => {
+      const row = this.#db.prepare(`PRAGMA ${schema}.wal_checkpoint(TRUNCATE)`).get();
+      return row?.busy === 0;
+    });
+  }
+
   close(): void {
     this.#statements.clear();
     if (this.#db.isOpen) this.#db.close();

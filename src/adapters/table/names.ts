@@ -45,7 +45,7 @@ export class Names {
   /** `s` and a hash for a subject, `t0` to `t15` for the tenant's own rows, chosen by thread. */
   async scope(ref: ThreadRef, subject: SubjectId | null): Promise<string> {
     if (subject === null) return `t${spread(await this.thread(ref), tenantScopes)}`;
-    return `s${await this.#hash(ref.tenant, 'turnstone.su.1', [ref.tenant, subject], threadChars)}`;
+    return this.subject(ref.tenant, subject);
   }
 
   /** A tenant's own name where its lists stand. */
@@ -71,6 +71,18 @@ export class Names {
 
   async receipt(tenant: TenantId, kind: string, key: string): Promise<string> {
     return this.#hash(tenant, 'turnstone.re.1', [tenant, kind, key], threadChars);
+  }
+
+  async memory(tenant: TenantId, id: string): Promise<string> {
+    return this.#hash(tenant, 'turnstone.me.1', [tenant, id], threadChars);
+  }
+
+  async matter(tenant: TenantId, id: string): Promise<string> {
+    return this.#hash(tenant, 'turnstone.ca.1', [tenant, id], threadChars);
+  }
+
+  async subject(tenant: TenantId, subject: string): Promise<string> {
+    return `s${await this.#hash(tenant, 'turnstone.su.1', [tenant, subject], threadChars)}`;
   }
 
   async part(tenant: TenantId, digest: string): Promise<string> {

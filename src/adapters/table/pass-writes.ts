@@ -31,6 +31,7 @@ import { appended, claimed, positionOp, refusedHead, unexplained } from './pass-
 import { entryOut, hashOut } from './payload-codec.ts';
 import { listOps } from './person-lists.ts';
 import { announcedBefore, announcedTwice, positionPut, witness } from './position-witness.ts';
+import { memoryOps } from './subject-rows.ts';
 import type { TableContext } from './table-context.ts';
 import { checkpointOut, endOut, keyRowIn } from './turn-codec.ts';
 import { closingOps, intentOps } from './wait-rows.ts';
@@ -132,6 +133,7 @@ export async function conclude(table: TableContext, write: ConcludeWrite): Promi
     ...(await listOps(table, place, write)),
     ...(await closingOps(table, write.ref, write.closes)),
     ...(await intentOps(table, write.intents)),
+    ...memoryOps(write.memories),
   ];
   const outcome = await concludeOnce(table, write, [
     ...concludeOps(table, place, write, whole),
@@ -160,6 +162,9 @@ async function concludeOnce(
   const head = refusedHead(outcome.refused);
   if (head !== undefined) return { kind: 'lost', reason: 'moved', head };
   const key = outcome.refused.find((one) => ops[one.op]?.kind === 'check');
+  if (key === undefined && outcome.refused.some((one) => ops[one.op]?.kind === 'put')) {
+    return { kind: 'lost', reason: 'memory' };
+  }
   if (key === undefined) return 'unsent entries';
   return { kind: 'lost', reason: 'key', key: key.item === null ? null : keyRowIn(key.item) };
 }

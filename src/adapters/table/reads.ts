@@ -14,6 +14,7 @@ import type {
 } from '../../ports/store.ts';
 import { TurnstoneError } from '../../protocol/errors.ts';
 import type { SubjectId, TenantId } from '../../protocol/ids.ts';
+import { scopeTag } from '../../protocol/scopes.ts';
 import type { Item } from './driver.ts';
 import {
   archiveKey,
@@ -59,7 +60,7 @@ export async function begin(
       end: read(end, endIn),
       first: read(first, (item) => positionIn(0, item)),
       key: read(key, keyRowIn),
-      scope,
+      scope: scopeTag(scope, read(key, keyRowIn)?.generation ?? 1),
       work: read(work, (item) => workIn(item).row),
     };
   });

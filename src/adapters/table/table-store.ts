@@ -25,6 +25,7 @@ import type {
   Unknown,
   Writer,
 } from '../../ports/store.ts';
+import type { CaseRow, ErasureRow } from '../../ports/subjects.ts';
 import type {
   ClaimEventWrite,
   DecideWrite,
@@ -47,6 +48,7 @@ import { getParts, putParts } from './payload-parts.ts';
 import * as lists from './person-lists.ts';
 import * as reads from './reads.ts';
 import * as receipts from './receipt-rows.ts';
+import * as subjects from './subject-rows.ts';
 import { sameAttr, type TableContext } from './table-context.ts';
 import { keyRowIn, keyRowOut } from './turn-codec.ts';
 import * as waiting from './wait-rows.ts';
@@ -249,6 +251,54 @@ export class TableStore implements TurnStore {
 
   reserve(row: ReceiptRow, seen: ReceiptRow | null) {
     return receipts.reserve(this.#table, row, seen);
+  }
+
+  subjectScope(tenant: TenantId, subject: string) {
+    return this.#table.names.subject(tenant, subject);
+  }
+
+  changeKey(tenant: TenantId, seen: KeyRow, next: KeyRow) {
+    return subjects.changeKey(this.#table, tenant, seen, next);
+  }
+
+  erasure(_tenant: TenantId, scope: string) {
+    return subjects.erasure(this.#table, scope);
+  }
+
+  putErasure(tenant: TenantId, scope: string, row: ErasureRow) {
+    return subjects.putErasure(this.#table, tenant, scope, row);
+  }
+
+  scrub(): Promise<boolean> {
+    return Promise.resolve(true);
+  }
+
+  memoryKey(tenant: TenantId, id: string) {
+    return this.#table.names.memory(tenant, id);
+  }
+
+  memories(scope: string) {
+    return subjects.memories(this.#table, scope);
+  }
+
+  memoryHeads(scope: string, keys: readonly string[]) {
+    return subjects.memoryHeads(this.#table, scope, keys);
+  }
+
+  memoryVersions(scope: string, wanted: readonly { key: string; version: number }[]) {
+    return subjects.memoryVersions(this.#table, scope, wanted);
+  }
+
+  dropMemories(scope: string) {
+    return subjects.dropMemories(this.#table, scope);
+  }
+
+  caseRow(tenant: TenantId, id: string) {
+    return subjects.caseRow(this.#table, tenant, id);
+  }
+
+  putCase(tenant: TenantId, row: CaseRow, seen: number) {
+    return subjects.putCase(this.#table, tenant, row, seen);
   }
 
   annotate(write: AnnotateWrite) {

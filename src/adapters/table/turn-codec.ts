@@ -13,7 +13,7 @@ import type {
 import { agentName, epochMs, turnId } from '../../protocol/ids.ts';
 import { parseStatus } from '../../protocol/turn-status.ts';
 import type { Item } from './driver.ts';
-import { asCount, asList, ItemReader, skew } from './item-reader.ts';
+import { asBytes, asCount, asList, asText, ItemReader, skew } from './item-reader.ts';
 import {
   hashIn,
   hashOut,
@@ -143,7 +143,11 @@ export function keyRowOut(row: KeyRow): Item {
     st: row.state,
     le: row.lifecycle,
   };
-  return row.wrapped === null ? item : { ...item, w: row.wrapped };
+  return {
+    ...item,
+    ...(row.wrapped === null ? {} : { w: row.wrapped }),
+    ...(row.hold === undefined ? {} : { hd: [row.hold.by, row.hold.at, row.hold.reason] }),
+  };
 }
 
 export function keyRowIn(item: Item): KeyRow {
@@ -159,5 +163,15 @@ export function keyRowIn(item: Item): KeyRow {
     state,
     lifecycle: read.count('le'),
     wrapped: read.bytesOrNull('w'),
+    ...(read.has('hd') ? { hold: holdIn(read) } : {}),
+  };
+}
+
+function holdIn(read: ItemReader): NonNullable<KeyRow['hold']> {
+  const [by, at, reason] = asList('KEY.hd', read.value('hd'));
+  return {
+    by: asText('KEY.hd', by),
+    at: epochMs(asCount('KEY.hd', at)),
+    reason: asBytes('KEY.hd', reason),
   };
 }

@@ -281,3 +281,27 @@ function bad(path: string, expected: string, got: string): TurnstoneError {
     details: { path, expected, got },
   });
 }
+
+/** The one subject a plan's memory operations name; throws `foreign_subject` for two (ruling 19). */
+export function subjectOfPlan(plan: Plan): string | null {
+  const named = new Set(
+    plan.steps.flatMap((step) =>
+      [...step.do, ...(step.undo ?? [])].flatMap((op) => {
+        if ('remember' in op && op.remember.subject !== undefined) return [op.remember.subject];
+        if ('recall' in op && op.recall.subject !== undefined) return [op.recall.subject];
+        return [];
+      }),
+    ),
+  );
+  if (named.size > 1) {
+    throw new TurnstoneError(
+      'foreign_subject',
+      'a turn is about one subject; this plan names two',
+      {
+        retry: 'never',
+        details: { subjects: named.size },
+      },
+    );
+  }
+  return [...named][0] ?? null;
+}

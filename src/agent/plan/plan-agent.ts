@@ -2,7 +2,7 @@
 import type { HttpCaller } from '../../ports/http-caller.ts';
 import type { AgentDefinition } from '../../runtime/agent-definition.ts';
 import { defineTurnAgent } from '../../runtime/agent-definition.ts';
-import { checkPlan } from './check-plan.ts';
+import { checkPlan, subjectOfPlan } from './check-plan.ts';
 import { actEffect } from './plan-effect.ts';
 import { operations } from './plan-language.ts';
 import { runPlan } from './run-plan.ts';
@@ -17,6 +17,7 @@ export function planAgent(http: HttpCaller): AgentDefinition {
       checkPlan(input);
       return input;
     },
+    subjectOf: (input) => subjectOfPlan(checkPlan(input)),
     act: (kind, args) => actEffect(kind, args, http),
     run: (context, input) => runPlan(context, checkPlan(input), http),
   });

@@ -131,7 +131,7 @@ export const operations = {
 export type OperationName = keyof typeof operations;
 
 /** Operations this build refuses by name: their machinery is not there yet. */
-export const notYet: ReadonlySet<OperationName> = new Set(['remember', 'recall', 'case']);
+export const notYet: ReadonlySet<OperationName> = new Set([]);
 
 export const stepShape = v.strictObject({
   id,
@@ -160,6 +160,9 @@ export type Operation =
   | v.InferOutput<typeof operations.approve>
   | v.InferOutput<typeof operations.wait>
   | v.InferOutput<typeof operations.sleep>
+  | v.InferOutput<typeof operations.remember>
+  | v.InferOutput<typeof operations.recall>
+  | v.InferOutput<typeof operations.case>
   | v.InferOutput<typeof operations.note>
   | v.InferOutput<typeof operations.fail>;
 

@@ -37,6 +37,21 @@ async function performed(
     if (op.when !== undefined && !holds(op.when, roots())) return null;
     throw new AgentError(textOf(resolve(op.fail, roots())), { code: 'step_failed' });
   }
+  if ('remember' in op) {
+    const { subject, expiresInMs, ...fact } = op.remember;
+    const content = resolve(fact.content, roots());
+    return context.remember({ ...fact, content, ...defined({ subject, expiresInMs }) });
+  }
+  if ('recall' in op) {
+    const { subject, limit, purpose } = op.recall;
+    return { items: await context.recall({ purpose, ...defined({ subject, limit }) }) };
+  }
+  if ('case' in op) {
+    const { deadline, ...change } = op.case;
+    const state = change.state === undefined ? undefined : resolve(change.state, roots());
+    const at = deadline === undefined ? undefined : { name: deadline.name, ...defined(deadline) };
+    return context.case({ id: change.id, ...defined({ ...change, state, deadline: at }) });
+  }
   if ('sleep' in op) return context.sleep(op.sleep);
   if ('wait' in op) return waitFor(context, op.wait, roots());
   if ('approve' in op) return approve(context, op.approve, roots());

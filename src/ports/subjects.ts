@@ -1,0 +1,100 @@
+// The part of the store port that keeps people: their keys' lifecycle, their memory, what was erased.
+//   T12  a key row changes only as it was seen, and every change counts its lifecycle: whoever read it before
+//        is refused at the commit (page 09, rule 8).
+import type { EpochMs, TenantId } from '../protocol/ids.ts';
+import type { KeyRow, SealedPayload, Unknown } from './store.ts';
+
+export type KeyChanged =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'lost'; readonly key: KeyRow | null }
+  | Unknown;
+
+/** What an erasure destroyed; the certificate. */
+export interface ErasureRow {
+  readonly id: string;
+  readonly state: 'keys_destroyed' | 'complete' | 'cleanup_failed';
+  readonly generation: number;
+  readonly by: string;
+  readonly at: EpochMs;
+  readonly items: number;
+  readonly versions: number;
+}
+
+/** One version of a remembered fact, as the store keeps it. */
+export interface MemoryVersion {
+  /** Hashed name of (tenant, id). */
+  readonly key: string;
+  readonly version: number;
+  readonly purpose: string;
+  readonly trusted: boolean;
+  readonly scope: string;
+  /** Sealed id, content, label, lineage. */
+  readonly payload: SealedPayload;
+  /** Keyed digest over content and everything that governs it (ME-9). */
+  readonly commitment: string;
+  readonly createdAt: EpochMs;
+  readonly expiresAt: EpochMs | null;
+}
+
+/** A version that becomes current with a commit, over what was current when it was prepared. */
+export interface MemoryWrite {
+  readonly next: MemoryVersion;
+  /** Version that was current; 0 for a new id. */
+  readonly seen: number;
+  /** False for a version that the same turn supersedes. */
+  readonly current: boolean;
+}
+
+export interface SubjectStore {
+  /** Scope of a subject, without its generation. */
+  subjectScope(tenant: TenantId, subject: string): Promise<string>;
+  changeKey(tenant: TenantId, seen: KeyRow, next: KeyRow): Promise<KeyChanged>;
+  erasure(tenant: TenantId, scope: string): Promise<ErasureRow | null>;
+  /** Keeps the certificate, and the erasure's own row in the ledger. Idempotent. */
+  putErasure(tenant: TenantId, scope: string, row: ErasureRow): Promise<void>;
+  /** Makes what was deleted unreadable in the files of this store too; false when a reader prevents it. */
+  scrub(): Promise<boolean>;
+
+  memoryKey(tenant: TenantId, id: string): Promise<string>;
+  /** Current versions of a subject. */
+  memories(scope: string): Promise<readonly MemoryVersion[]>;
+  /** Current version of each id, and the scope its id belongs to; null for an id never used. */
+  memoryHeads(
+    scope: string,
+    keys: readonly string[],
+  ): Promise<readonly { readonly version: number; readonly owner: string | null }[]>;
+  /** Versions by key and number, whether current or not; null when they are gone. */
+  memoryVersions(
+    scope: string,
+    wanted: readonly { readonly key: string; readonly version: number }[],
+  ): Promise<readonly (MemoryVersion | null)[]>;
+  /** Removes every memory row of a subject; its ids stay reserved. Answers how many went. */
+  dropMemories(scope: string): Promise<{ readonly items: number; readonly versions: number }>;
+}
+
+/** A long-lived matter several threads and turns touch. */
+export interface CaseRow {
+  readonly id: string;
+  readonly version: number;
+  readonly status: string;
+  readonly scope: string;
+  readonly payload: SealedPayload;
+  readonly deadlines: readonly {
+    readonly name: string;
+    readonly at: EpochMs;
+    readonly state: 'open' | 'met';
+  }[];
+  readonly turns: readonly { readonly thread: string; readonly turn: string }[];
+  /** The last writers' keys with the version each one made: how a repeat finds its own write (E234). */
+  readonly writers: readonly { readonly key: string; readonly version: number }[];
+}
+
+export interface CaseStore {
+  caseRow(tenant: TenantId, id: string): Promise<CaseRow | null>;
+  /** Writes a case over the version seen; 0 for a new one. */
+  putCase(
+    tenant: TenantId,
+    row: CaseRow,
+    seen: number,
+  ): Promise<{ kind: 'done' | 'lost' } | Unknown>;
+}
