@@ -66,7 +66,8 @@ export interface Route {
 }
 
 const anyone: readonly Role[] = ['user', 'approver', 'operator', 'admin'];
-const approvers: readonly Role[] = ['approver', 'operator', 'admin'];
+/** Ruling 23: deciding is a right of its own; an operator has it not. */
+const approvers: readonly Role[] = ['approver'];
 const admins: readonly Role[] = ['admin'];
 const operators: readonly Role[] = ['operator', 'admin'];
 const turn = '/v1/threads/{threadId}/turns/{turnId}';

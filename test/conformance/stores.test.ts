@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, inject, test } from 'vitest';
 import type { TurnStore } from '../../src/ports/store.ts';
 import { storeCases } from '../../src/testing/store-conformance.ts';
+import { peopleCases } from '../../src/testing/store-conformance-people.ts';
 import { dynamoStore, fileStore, memoryStore, skipLoudly } from '../stores.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'turnstone-conformance-'));
@@ -30,7 +31,7 @@ const own = process.env.TURNSTONE_TEST_DYNAMODB;
 if (own !== undefined) backEnds['the endpoint given'] = () => dynamoStore(own);
 
 describe.each(Object.entries(backEnds))('%s', (_name, open) => {
-  for (const { title, run } of storeCases) {
+  for (const { title, run } of [...storeCases, ...peopleCases]) {
     if (typeof open === 'string') skipLoudly(`${title}: no emulator: ${open}`, () => undefined);
     else test(title, () => run(open));
   }

@@ -436,9 +436,11 @@ test('denied, expired and dropped approvals end the plan as it says, and what wa
   };
   const denied = await callApi(url, 'POST', turns, { body: turn('t1', asking('deny', 60_000)) });
   const [wait] = denied.body.waits as Wait[];
-  await callApi(url, 'POST', `/v1/approvals/${wait?.id}`, {
-    body: { decision: 'deny', digest: wait?.digest },
-  });
+  const deny = { decision: 'deny', digest: wait?.digest };
+  const path = `/v1/approvals/${wait?.id}`;
+  expect(await callApi(url, 'POST', path, { body: deny })).toMatchObject({ status: 403 });
+  const token = 'dev:acme:bob:approver';
+  expect(await callApi(url, 'POST', path, { token, body: deny })).toMatchObject({ status: 200 });
   expect(
     await until(
       url,
@@ -468,6 +470,7 @@ test('denied, expired and dropped approvals end the plan as it says, and what wa
       'POST',
       `/v1/approvals/${(asked.body.waits as Wait[])[0]?.id}`,
       {
+        token: 'dev:acme:bob:approver',
         body: { decision: 'approve', digest: (asked.body.waits as Wait[])[0]?.digest },
       },
     );
