@@ -11,6 +11,7 @@ import { SqsQueue } from '../src/adapters/aws/sqs-queue.ts';
 import { openDynamoStore } from '../src/adapters/dynamodb/open-dynamo-store.ts';
 import { allowList, parseAllow } from '../src/adapters/http/allow-list.ts';
 import { NodeHttpCaller } from '../src/adapters/http/node-http-caller.ts';
+import { CedarPolicy } from '../src/adapters/policy/cedar-policy.ts';
 import { lineTelemetry } from '../src/adapters/system/line-telemetry.ts';
 import { systemClock, systemEntropy } from '../src/adapters/system/system-clock.ts';
 import { planAgent } from '../src/agent/plan/plan-agent.ts';
@@ -68,8 +69,10 @@ export function lambdaRuntime(): Runtime {
   const http = new NodeHttpCaller(
     allowList(parseAllow(process.env.TURNSTONE_HTTP_ALLOW), { loopback: false }),
   );
+  const policyText = process.env.TURNSTONE_POLICY ?? '';
   return {
     store,
+    ...(policyText === '' ? {} : { policy: new CedarPolicy(policyText) }),
     vault: new KmsVault({ keyId, client: kms, monotonicMs: systemClock.monotonicMs }),
     queues: {
       inbox,

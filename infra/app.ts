@@ -1,4 +1,5 @@
 // `cdk deploy`: context names the profile, the token issuer and audience, and the hosts effects may reach.
+import { readFileSync } from 'node:fs';
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { profileOf } from './profile.ts';
@@ -12,10 +13,20 @@ const context = (name: string, standard?: string): string => {
   return value;
 };
 
+/** Cedar policies from the file that context `policy` names, small enough for a function's environment. */
+function policyText(): string {
+  const file: unknown = app.node.tryGetContext('policy');
+  if (typeof file !== 'string' || file === '') return '';
+  const text = readFileSync(file, 'utf8');
+  if (Buffer.byteLength(text) > 3_000) throw new Error(`${file}: expected at most 3000 bytes`);
+  return text;
+}
+
 new TurnstoneStack(app, context('stack', 'Turnstone'), {
   profile: profileOf(context('profile', 'standard')),
   issuer: context('issuer', 'https://issuer.example.com'),
   audience: context('audience', 'turnstone').split(','),
   httpAllow: app.node.tryGetContext('httpAllow') ?? '',
+  policy: policyText(),
 });
 Validations.of(app).addPlugins(new AwsSolutionsChecks(app));

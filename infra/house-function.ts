@@ -8,6 +8,7 @@ import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import type { Profile } from './profile.ts';
 
+const engine = 'node_modules/@cedar-policy/cedar-wasm/nodejs/cedar_wasm_bg.wasm';
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 export interface HouseFunctionProps {
@@ -56,8 +57,17 @@ export class HouseFunction extends Construct {
         sourceMap: false,
         mainFields: ['module', 'main'],
         externalModules: [],
-        banner:
-          "import{createRequire as __cr}from'node:module';const require=__cr(import.meta.url);",
+        banner: [
+          "import{createRequire as __cr}from'node:module';import{dirname as __dn}from'node:path'",
+          "import{fileURLToPath as __fp}from'node:url';const require=__cr(import.meta.url)",
+          'const __dirname=__dn(__fp(import.meta.url));',
+        ].join(';'),
+        // Cedar's engine is read beside the bundle with the first question to a policy, never before.
+        commandHooks: {
+          beforeInstall: () => [],
+          beforeBundling: () => [],
+          afterBundling: (input, output) => [`cp "${input}/${engine}" "${output}/"`],
+        },
       },
     });
   }

@@ -23,6 +23,8 @@ export interface TurnstoneStackProps extends StackProps {
   readonly audience: readonly string[];
   /** Hosts HTTP effects may reach, `host[:port]` separated by commas; nothing by default. */
   readonly httpAllow: string;
+  /** Cedar policies asked before every live attempt; empty for none. */
+  readonly policy: string;
 }
 
 export class TurnstoneStack extends Stack {
@@ -108,6 +110,7 @@ export class TurnstoneStack extends Stack {
       TURNSTONE_TIMEOUT_MS: String(profile.functionSeconds * 1000),
       TURNSTONE_RESERVE_MS: String(profile.reserveMs),
       TURNSTONE_HTTP_ALLOW: props.httpAllow,
+      TURNSTONE_POLICY: props.policy,
     };
   }
 

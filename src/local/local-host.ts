@@ -5,13 +5,14 @@
 //   T4/EP-6  a planned stop announces nothing new, lets effects in flight finish and hands leases back.
 
 import { randomUUID } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { allowList, parseAllow } from '../adapters/http/allow-list.ts';
 import { NodeHttpCaller } from '../adapters/http/node-http-caller.ts';
 import { LineQueue } from '../adapters/local/line-queue.ts';
 import { LocalVault, openLocalSecrets } from '../adapters/local/local-vault.ts';
 import { MemoryQueue } from '../adapters/local/memory-queue.ts';
+import { CedarPolicy } from '../adapters/policy/cedar-policy.ts';
 import { openSqliteStore } from '../adapters/sqlite/open-sqlite-store.ts';
 import { systemClock, systemEntropy } from '../adapters/system/system-clock.ts';
 import { planAgent } from '../agent/plan/plan-agent.ts';
@@ -64,8 +65,13 @@ export function localHost(
       .finally(() => work.delete(tracked));
     work.add(tracked);
   };
+  const policy =
+    settings.policy === undefined
+      ? {}
+      : { policy: new CedarPolicy(readFileSync(settings.policy, 'utf8')) };
   const runtime: Runtime = {
     store,
+    ...policy,
     vault: new LocalVault(secrets, systemClock.monotonicMs),
     queues: {
       inbox,

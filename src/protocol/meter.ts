@@ -20,9 +20,16 @@ export class Meter {
   #attempts = 0;
   #spend: Spend = nothing;
   #egressBytes = 0;
+  #denials = 0;
+
+  /** Refusals by policy so far. */
+  get denials(): number {
+    return this.#denials;
+  }
 
   /** Counts one record. `bytes` is the outbound size of an announcement. */
   add(body: RecordBody, bytes = 0): void {
+    if (body.kind === 'PolicyDenied' && body.by === 'policy') this.#denials += 1;
     if (body.kind === 'EffectStarted') {
       this.#attempts += 1;
       this.#egressBytes += bytes;

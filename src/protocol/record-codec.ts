@@ -24,6 +24,7 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['revision', 'rv', 'count'],
     ['scope', 'sc', 'text'],
     ['generation', 'gn', 'count'],
+    ['policy', 'pl', 'optionalText'],
   ],
   PlanFrozen: [['digest', 'dg', 'text']],
   StepStarted: [['step', 's', 'text']],
@@ -73,6 +74,12 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['site', '', 'site'],
     ['key', 'ek', 'text'],
     ['limit', 'l', 'text'],
+  ],
+  PolicyDenied: [
+    ['site', '', 'site'],
+    ['key', 'ek', 'text'],
+    ['by', 'by', 'text'],
+    ['exhausts', 'xh', 'flag'],
   ],
   QuarantineDecided: [
     ['decision', 'dc', 'text'],

@@ -58,6 +58,8 @@ export type RecordFacts =
       readonly revision: number;
       readonly scope: string;
       readonly generation: number;
+      /** Digest of the policies in force, when there are any. */
+      readonly policy?: string;
     }
   | { readonly kind: 'PlanFrozen'; readonly digest: string }
   | { readonly kind: 'StepStarted'; readonly step: string }
@@ -97,6 +99,14 @@ export type RecordFacts =
       readonly site: Site;
       readonly key: string;
       readonly limit: string;
+    }
+  /** A gate refused the next attempt: by the agent's declaration or by policy (GA-2). */
+  | {
+      readonly kind: 'PolicyDenied';
+      readonly site: Site;
+      readonly key: string;
+      readonly by: 'declaration' | 'policy';
+      readonly exhausts: boolean;
     }
   | {
       readonly kind: 'QuarantineDecided';

@@ -26,6 +26,8 @@ export interface AgentDefinition {
   /** True when the turn's journal starts with the frozen plan (the plan agent). */
   readonly frozenPlan: boolean;
   run(context: TurnContext, input: unknown): Promise<unknown>;
+  /** True for an effect kind this agent may perform; everything, for one that declares none. */
+  declares(kind: string): boolean;
   /** The subject a delivery is about when its caller names none; throws `foreign_subject` for two. */
   subjectOf(input: unknown): string | null;
   /** How the effector performs a deferred act; null for a kind this agent does not declare. */
@@ -56,6 +58,8 @@ export interface AgentOptions {
   readonly run: (context: TurnContext, input: unknown) => Promise<unknown>;
   /** Deferred kinds by name; they leave with the commit and are refused inline. */
   readonly acts?: Readonly<Record<string, ActPerformer>>;
+  /** Effect kinds this agent may perform; an undeclared one is refused before anybody is asked. Default: any. */
+  readonly effects?: readonly string[];
   readonly subjectOf?: (input: unknown) => string | null;
   /** Instead of `acts`: performs any kind from its arguments (the plan agent). */
   readonly act?: (kind: string, args: unknown) => Effect<unknown> | null;
@@ -65,10 +69,16 @@ export interface AgentOptions {
 export function defineTurnAgent(options: AgentOptions): AgentDefinition {
   const name = agentName('agent', options.name);
   const version = options.version ?? 1;
+  const declared = options.effects === undefined ? null : new Set(options.effects);
   const acts = new Map(Object.entries(options.acts ?? {}));
   return {
     name,
-    authority: digestOf({ name, version, authority: options.authority ?? null }),
+    authority: digestOf({
+      name,
+      version,
+      authority: options.authority ?? null,
+      ...(options.effects === undefined ? {} : { effects: options.effects.toSorted() }),
+    }),
     presentation: digestOf({ presentation: options.presentation ?? null }),
     accepts: new Set(options.accepts ?? []),
     schema: options.schema ?? 1,
@@ -79,6 +89,7 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
     parseInput: options.parseInput ?? ((input) => input),
     frozenPlan: options.frozenPlan ?? false,
     run: options.run,
+    declares: declared === null ? () => true : (kind) => declared.has(kind) || isOwn(kind),
     subjectOf: options.subjectOf ?? (() => null),
     act:
       options.act ??
@@ -88,4 +99,9 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
       }),
     deferredOnly: (kind) => acts.has(kind),
   };
+}
+
+/** Kinds of the runtime itself need no declaration: the agent's use of memory and cases is policy's matter. */
+function isOwn(kind: string): boolean {
+  return kind.startsWith('memory.') || kind.startsWith('case.');
 }

@@ -4,12 +4,13 @@
 //   T11  the budget is asked per attempt, right before it; a refusal is recorded once.
 import { backoffMs } from '../protocol/backoff.ts';
 import type { EpochMs } from '../protocol/ids.ts';
+import { exhausted } from './budget-pause.ts';
 import type { Dispatch, Entry } from './dispatch.ts';
+import { passesGates } from './gates.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
-import { BudgetExhaustedError } from './turn-context.ts';
 
 /** Waits out the backoff, asks the budget, announces and waits until that is durable [T5]. */
 export async function announce(
@@ -39,6 +40,8 @@ export async function announce(
   const until = (clock.now() + waitMs) as EpochMs;
   if (waitMs > 0) await sleepOrPark(pass, waitMs, until);
   if (pass.draining) return parked(pass, waitMs > 0 ? until : null);
+  if (!(await passesGates(dispatch, writer, key, entry.attempt, settle))) return 'refused';
+  if (pass.draining) return parked(pass, null);
   const bytes = Buffer.byteLength(declared.argsText);
   if (!admitted(dispatch, writer, key, entry.readmit === true, bytes, settle)) return 'refused';
   const { body, durable } = writer.announce(
@@ -88,11 +91,6 @@ function admitted(
     dispatch.settle.reject(exhausted(refusal.limit, site.step));
   });
   return false;
-}
-
-/** The pause a refused effect or step is stopped with. */
-export function exhausted(limit: string, step: string): BudgetExhaustedError {
-  return new BudgetExhaustedError(limit, step, `the turn's budget is exhausted: ${limit}`);
 }
 
 async function sleepOrPark(pass: Pass, waitMs: number, until: EpochMs): Promise<void> {

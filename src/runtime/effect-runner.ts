@@ -11,12 +11,14 @@ import { decode } from '../protocol/canonical.ts';
 import { decideFailure, decideOrphan, decideProbe } from '../protocol/effect-decision.ts';
 import { businessIdempotencyKey, idempotencyKey } from '../protocol/keys.ts';
 import type { RecordOf, Site } from '../protocol/record.ts';
+import { exhausted } from './budget-pause.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import type { Dispatch, Entry } from './dispatch.ts';
-import { announce, exhausted, mayAct } from './effect-announce.ts';
+import { announce, mayAct } from './effect-announce.ts';
 import { attemptOnce } from './effect-attempt.ts';
 import { askProbe } from './effect-probe.ts';
 import { type AttemptFailure, record, recordFailure } from './effect-records.ts';
+import { hearDenial } from './gates.ts';
 import type { HistoryRecord } from './history.ts';
 import { openRecord } from './history.ts';
 import type { JournalWriter } from './journal-writer.ts';
@@ -71,11 +73,23 @@ function readBack(dispatch: Dispatch, point: ResumePoint): void {
       );
     case 'refused':
       return readRefusal(dispatch, point);
+    case 'denied':
+      return readDenial(dispatch, point.record);
     case 'read':
       return readReceipt(dispatch, point.record);
     case 'orphan':
       return meetOrphan(dispatch, point.started, point.earlierDoubt);
   }
+}
+
+/** A denial is never asked for again (GA-2). */
+function readDenial(dispatch: Dispatch, record: HistoryRecord): void {
+  const { body } = record;
+  if (body.kind !== 'PolicyDenied') throw new Error('not a denial');
+  replayOutcome(dispatch, record, (payload) => {
+    const { reason = '' } = (payload ?? {}) as { reason?: string };
+    hearDenial(dispatch, body.key, body.by, reason, body.exhausts);
+  });
 }
 
 /** What a receipt came to when it was read; a key in doubt is asked for again once a person reopened the turn. */

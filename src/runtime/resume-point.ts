@@ -40,6 +40,8 @@ export type ResumePoint =
       readonly started: RecordOf<'EffectStarted'>;
       readonly earlierDoubt: boolean;
     }
+  /** A gate refused its next attempt. */
+  | { readonly kind: 'denied'; readonly record: HistoryRecord }
   /** Its business key was used before; this is what it came to. */
   | { readonly kind: 'read'; readonly record: HistoryRecord }
   /** A ceiling refused the next attempt and nothing followed. */
@@ -66,6 +68,11 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
       if (divergence !== null) return { kind: 'diverged', divergence };
       refused = record;
       continue;
+    }
+    if (body.kind === 'PolicyDenied') {
+      const divergence = compareRefused(slice.site, body, (started?.attempt ?? 0) + 1, declared);
+      if (divergence !== null) return { kind: 'diverged', divergence };
+      return { kind: 'denied', record };
     }
     if (body.kind === 'ReceiptRead') {
       if (body.key !== attemptKey(slice.site, 1, declared)) {
@@ -139,7 +146,7 @@ function comparedRead(
 
 function compareRefused(
   site: Site,
-  body: RecordOf<'BudgetRefused'>,
+  body: RecordOf<'BudgetRefused'> | RecordOf<'PolicyDenied'>,
   attempt: number,
   declared: DeclaredEffect,
 ): Divergence | null {

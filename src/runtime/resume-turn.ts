@@ -201,7 +201,7 @@ async function runResume(
     createdAt,
     hold: () => (writer.held ? { kind: 'held' } : { kind: 'optimistic', seen: head }),
     digest: admitted.body.payloadDigest,
-    refused: refusal(admitted.body, agent),
+    refused: refusal(admitted.body, agent, runtime),
   });
 }
 

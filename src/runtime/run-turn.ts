@@ -64,7 +64,15 @@ export async function runFresh(of: {
     claim: (batch) => claim(runtime, request, begun, lease, batch),
     progressed: () => pass.progressed(),
   });
-  admit(writer, { request, begun, sealer, digest: of.digest, admission, agent });
+  admit(writer, {
+    request,
+    begun,
+    sealer,
+    digest: of.digest,
+    admission,
+    agent,
+    policy: runtime.policy?.digest,
+  });
   const pass: Pass = new Pass({
     ...passFacts(of, admission, createdAt),
     state,
@@ -121,6 +129,7 @@ function admit(
     digest: string;
     admission: Admission;
     agent: AgentDefinition;
+    policy: string | undefined;
   },
 ): void {
   const { request, begun, sealer, agent } = of;
@@ -137,6 +146,7 @@ function admit(
       revision: begun.head?.revision ?? 0,
       scope: begun.scope,
       generation: sealer.generation,
+      ...(of.policy === undefined ? {} : { policy: of.policy }),
     },
     payloadOf(of.admission),
   );
@@ -247,18 +257,23 @@ export async function runTakeover(of: {
     createdAt,
     hold: () => ({ kind: 'held' }),
     digest: admitted.body.payloadDigest,
-    refused: refusal(admitted.body, agent),
+    refused: refusal(admitted.body, agent, runtime),
   });
 }
 
 /** RG-2: an open turn whose authority moved is quarantined; its caller cannot see an error. */
 export function refusal(
-  admitted: { authority: string; canonical: number },
+  admitted: { authority: string; canonical: number; policy?: string },
   agent: AgentDefinition,
+  runtime: Runtime,
 ): Verdict | null {
   if (!mayContinue(admitted.authority, agent)) {
     const message = `the turn was admitted under authority ${admitted.authority}, this build has ${agent.authority}`;
     return { status: 'quarantined', error: { code: 'fingerprint_mismatch', message } };
+  }
+  if (admitted.policy !== runtime.policy?.digest) {
+    const message = `the turn was admitted under policies ${admitted.policy ?? 'none'}, here they are ${runtime.policy?.digest ?? 'none'}`;
+    return { status: 'quarantined', error: { code: 'policy_changed', message } };
   }
   if (admitted.canonical !== canonicalVersion) {
     const message = `the journal uses canonical form ${admitted.canonical}, this build writes ${canonicalVersion}`;

@@ -1,5 +1,6 @@
 // Everything a pass needs from outside, in one value made by a composition root.
 import type { Clock, Entropy } from '../ports/clock.ts';
+import type { Policy } from '../ports/policy.ts';
 import type { Queues } from '../ports/queue.ts';
 import type { TurnRef, TurnStore } from '../ports/store.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
@@ -26,6 +27,8 @@ export interface Runtime {
   readonly entropy: Entropy;
   readonly telemetry: Telemetry;
   readonly agents: ReadonlyMap<string, AgentDefinition>;
+  /** The policy engine in front of live attempts; absent means that declarations and budgets alone decide. */
+  readonly policy?: Policy;
   /** Identifies this process or invocation, never an agent (LE-6). */
   readonly owner: string;
   readonly settings: RuntimeSettings;

@@ -4,6 +4,7 @@
 // it twice; and death, after which nothing of the process is heard of again.
 
 import type { Clock } from '../ports/clock.ts';
+import type { Policy } from '../ports/policy.ts';
 import type { Queue, Queues } from '../ports/queue.ts';
 import type { TurnStore } from '../ports/store.ts';
 import type { Vault } from '../ports/vault.ts';
@@ -30,6 +31,7 @@ export interface WorldParts {
   readonly clock: Clock;
   readonly agents: ReadonlyMap<string, AgentDefinition>;
   readonly settings: RuntimeSettings;
+  readonly policy?: Policy;
 }
 
 export class Process {
@@ -68,6 +70,7 @@ export class Process {
       agents: parts.agents,
       owner,
       settings: parts.settings,
+      ...(parts.policy === undefined ? {} : { policy: parts.policy }),
       later: (work) => work(),
     };
   }

@@ -2,6 +2,7 @@
 //
 // Owns: starting and killing processes over it, turning the clock when everybody waits, recovering.
 
+import type { Policy } from '../ports/policy.ts';
 import type { TurnStore } from '../ports/store.ts';
 import type { Vault } from '../ports/vault.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
@@ -37,6 +38,8 @@ export class World {
   readonly vault: Vault;
   readonly queues: HeldQueues = heldQueues();
   readonly settings: RuntimeSettings;
+  /** Policies of processes started from now on. */
+  policy: Policy | null = null;
   #agents: ReadonlyMap<string, AgentDefinition>;
   readonly #processes: Process[] = [];
 
@@ -56,7 +59,8 @@ export class World {
   /** A new process over this world; `fault` hits one of its calls. */
   start(fault: Fault | null = null): Process {
     const { store, vault, queues, clock, settings } = this;
-    const parts = { store, vault, queues, clock, agents: this.#agents, settings };
+    const policy = this.policy === null ? {} : { policy: this.policy };
+    const parts = { store, vault, queues, clock, agents: this.#agents, settings, ...policy };
     const process = new Process(parts, `process-${this.#processes.length + 1}`, fault);
     this.#processes.push(process);
     return process;

@@ -18,6 +18,7 @@ function stackIn(app: App): TurnstoneStack {
     issuer: 'https://issuer.example.com',
     audience: ['turnstone'],
     httpAllow: 'api.example.com',
+    policy: '',
   });
 }
 
