@@ -50,6 +50,12 @@ export function doubtsOf(
   return doubts;
 }
 
+/** A probe's "did not happen" over a bare announcement: its call is on its way until an outcome follows. */
+function standsAlone(dispatch: Dispatch | undefined, body: RecordOf<'EffectReconciled'>): boolean {
+  if (body.disposition !== 'did_not_happen' || body.assertedBy !== undefined) return false;
+  return dispatch?.open.get(body.key)?.doubt === 'announced';
+}
+
 function apply(dispatches: Map<string, Dispatch>, body: RecordBody): void {
   if (body.kind === 'EffectStarted') {
     const known = dispatches.get(siteKey(body.site));
@@ -66,7 +72,7 @@ function apply(dispatches: Map<string, Dispatch>, body: RecordBody): void {
     const dispatch = dispatches.get(siteKey(body.site));
     if (body.disposition === 'in_doubt')
       dispatch?.open.set(body.key, { since: body.at, doubt: 'inconclusive' });
-    else dispatch?.open.clear();
+    else if (!standsAlone(dispatch, body)) dispatch?.open.clear();
     return;
   }
   if (body.kind === 'EffectFailed') {

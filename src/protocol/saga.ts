@@ -81,7 +81,14 @@ export function stepEvidence(bodies: Iterable<RecordBody>): readonly StepEvidenc
         }
         break;
       }
+      case 'EffectDone':
+        // A call that a probe had cleared was sent again under its own key, and landed.
+        stepOf(body.site.step).sends.get(siteKey(body.site))?.add(body.key);
+        break;
       case 'EffectFailed':
+        if (body.disposition !== 'did_not_happen' && body.site.phase === 'forward') {
+          stepOf(body.site.step).sends.get(siteKey(body.site))?.add(body.key);
+        }
         if (body.disposition === 'did_not_happen' && body.site.phase === 'forward') {
           stepOf(body.site.step).sends.get(siteKey(body.site))?.delete(body.key);
         }

@@ -29,5 +29,14 @@ export type Entry =
       readonly readmit?: boolean;
     }
   /** Perform a recorded announcement again under its own key: no second EffectStarted (OR-2). */
-  | { readonly kind: 'perform'; readonly attempt: number; readonly resend: boolean }
+  | {
+      readonly kind: 'perform';
+      readonly attempt: number;
+      readonly resend: boolean;
+      /**
+       * Records the verdict that led here, together with what the call comes to: a verdict that stood alone would
+       * say "did not happen" of a call that is on its way.
+       */
+      readonly verdict?: () => void;
+    }
   | { readonly kind: 'probe'; readonly attempt: number; readonly live: boolean };

@@ -6,6 +6,7 @@ import type { Dispatch, Entry } from './dispatch.ts';
 import { probeOnce } from './effect-attempt.ts';
 import { record } from './effect-records.ts';
 import type { JournalWriter } from './journal-writer.ts';
+import { payloadOf } from './journal-writer.ts';
 import { EffectError } from './turn-context.ts';
 
 /** Asks once and records the verdict; answers how the dispatch goes on, or null when it was settled. */
@@ -48,8 +49,13 @@ export async function askProbe(
       verdict();
       return { kind: 'announce', attempt: entry.attempt + 1 };
     case 'perform_same_key':
-      verdict();
-      return { kind: 'perform', attempt: entry.attempt, resend: false };
+      if (pass.stops(dispatch.site, false)) return leaveUndone(dispatch, writer, key, verdict);
+      return {
+        kind: 'perform',
+        attempt: entry.attempt,
+        resend: false,
+        verdict: () => void verdict(),
+      };
     case 'failed':
     case 'quarantined':
       settle(() => {
@@ -67,4 +73,23 @@ export async function askProbe(
       });
       return null;
   }
+}
+
+/** E342: a stopped turn does not send what its probe says never happened; the dispatch is closed as that. */
+function leaveUndone(
+  dispatch: Dispatch,
+  writer: JournalWriter,
+  key: string,
+  verdict: () => RecordBody,
+): null {
+  verdict();
+  const facts = { disposition: 'did_not_happen' as const, permanent: true, code: 'turn_stopped' };
+  record(
+    dispatch,
+    writer,
+    { kind: 'EffectFailed', key, ...facts, spend: { tokens: 0, minorUnits: 0 } },
+    payloadOf({ message: 'the turn was stopped before it was sent' }),
+  );
+  dispatch.pass.scheduler.abandon();
+  return null;
 }

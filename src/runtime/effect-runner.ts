@@ -66,11 +66,8 @@ function readBack(dispatch: Dispatch, point: ResumePoint): void {
     case 'failed':
       return readFailure(dispatch, point);
     case 'cleared':
-      return goLive(
-        dispatch,
-        { kind: 'perform', attempt: point.started.attempt, resend: false },
-        point.earlierDoubt,
-      );
+      // The verdict stands alone: whether its call went out is not known, so it is asked again.
+      return meetOrphan(dispatch, point.started, point.earlierDoubt);
     case 'refused':
       return readRefusal(dispatch, point);
     case 'denied':
@@ -267,8 +264,10 @@ async function runLive(
     }
     await mayAct(dispatch, writer, key);
     const outcome = await attemptOnce(dispatch, key, entry.attempt);
+    const verdict = entry.kind === 'perform' ? entry.verdict : undefined;
     if (outcome.kind === 'done') {
       return settle(() => {
+        verdict?.();
         const body = record(
           dispatch,
           writer,
@@ -286,6 +285,7 @@ async function runLive(
     const next = decideNext(dispatch, outcome, entry.attempt, { earlierDoubt, resend });
     if (next.kind === 'end') {
       return settle(() => {
+        verdict?.();
         const body = recordFailure(dispatch, writer, key, outcome, next.disposition);
         pass.heard(body);
         dispatch.settle.reject(
@@ -299,6 +299,7 @@ async function runLive(
         );
       });
     }
+    verdict?.();
     recordFailure(dispatch, writer, key, outcome, next.disposition);
     if (next.disposition === 'in_doubt') earlierDoubt = true;
     entry = next.entry;

@@ -647,3 +647,30 @@ test('T12 a plan remembers and recalls; an erased person is noise in every file,
     },
   });
 });
+
+test('T13 npx turnstone reads a journal for people and for programs, and says why an effect was called again', async () => {
+  const { url } = await start();
+  provider.next('/reserve', { status: 429, headers: { 'content-type': 'application/json' } });
+  await callApi(url, 'POST', turns, { body: turn('t1', threeCalls(provider.url)) });
+  const run = (...words: string[]) =>
+    execFileSync(process.execPath, ['scripts/turnstone.mjs', ...words, '--url', url], {
+      encoding: 'utf8',
+      env: { ...process.env, NO_COLOR: '1' },
+    });
+  const lines = run('journal', 'order-7', 't1').trim().split('\n');
+  expect(lines.at(-1)).toMatch(/^chain verified, \d+ records$/);
+  expect(lines.some((line) => /EffectFailed.*order.*did_not_happen/.test(line))).toBe(true);
+  const rows = run('journal', 'order-7', 't1', '--json').trim().split('\n');
+  expect(rows).toHaveLength(lines.length - 1);
+  expect(JSON.parse(rows[0] ?? '{}')).toMatchObject({ seq: 1, kind: 'RunAdmitted' });
+  expect(run('why', 'order-7', 't1')).toMatch(/reserve: attempt 2 after .*did_not_happen/);
+  expect(run('attention')).toContain('nothing needs a person');
+  expect(run('approvals')).toContain('nothing waits for a person');
+  expect(() => run('journal', 'order-7', 'nobody')).toThrow(/404 not_found/);
+});
+
+test('a small soak: the provider refuses, hangs, resets and answers garbage, the server is killed, and all agree [T6]', () => {
+  const words = ['scripts/soak.ts', '--turns', '30', '--kills', '2', '--seed', '11'];
+  const said = execFileSync(process.execPath, words, { encoding: 'utf8', timeout: 120_000 });
+  expect(said).toContain('agree on every effect');
+}, 150_000);

@@ -156,7 +156,17 @@ test('ruling 1: a refused later attempt leaves the earlier send in doubt; a comp
   const before = [started(1, 0, 'k1'), failed(2, 0, 'k1', 'in_doubt'), started(3, 0, 'k2', 2)];
   expect(doubtsOf([...before, failed(4, 0, 'k2', 'did_not_happen')])).toHaveLength(1);
   expect(doubtsOf([...before, done(4, 0, 'k2')])).toHaveLength(0);
-  expect(doubtsOf([...before, reconciled(4, 0, 'k2', 'did_not_happen')])).toHaveLength(0);
+  const asked = [
+    ...before,
+    failed(4, 0, 'k2', 'in_doubt'),
+    reconciled(5, 0, 'k2', 'did_not_happen'),
+  ];
+  expect(doubtsOf(asked)).toHaveLength(0);
+  // A verdict over a bare announcement stands alone: its call may be on its way again.
+  expect(doubtsOf([...before, reconciled(4, 0, 'k2', 'did_not_happen')])).toHaveLength(1);
+  expect(
+    doubtsOf([...before, reconciled(4, 0, 'k2', 'did_not_happen'), done(5, 0, 'k2')]),
+  ).toHaveLength(0);
   expect(doubtsOf([...before, reconciled(4, 0, 'k2', 'in_doubt')])).toMatchObject([{ key: 'k2' }]);
 });
 

@@ -1,0 +1,95 @@
+// `npx turnstone`: reads a running Turnstone over its HTTP API; nothing here opens a store.
+import { parseArgs } from 'node:util';
+import {
+  approvalLines,
+  attemptLines,
+  attentionLines,
+  journalLines,
+  painter,
+} from '../src/operator/render.ts';
+
+const usage = `usage: turnstone <command> [--json] [--url URL] [--token TOKEN]
+
+  journal <thread> <turn>   every record of a turn, one line each, with the verdict over its chain
+  why <thread> <turn>       why its effects were called more than once
+  approvals [--all]         what waits for a person
+  attention                 what needs a person, with the remedy
+
+URL and TOKEN default to TURNSTONE_URL (http://127.0.0.1:3000) and TURNSTONE_TOKEN.
+`;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    json: { type: 'boolean', default: false },
+    all: { type: 'boolean', default: false },
+    url: { type: 'string' },
+    token: { type: 'string' },
+  },
+});
+
+const url = values.url ?? process.env.TURNSTONE_URL ?? 'http://127.0.0.1:3000';
+const paint = painter(process.stdout.isTTY === true && process.env.NO_COLOR === undefined);
+
+async function get(path: string, role: string): Promise<Record<string, unknown>> {
+  const token = values.token ?? process.env.TURNSTONE_TOKEN ?? `dev:acme:cli:${role}`;
+  const answer = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${token}` } });
+  const body = (await answer.json()) as Record<string, unknown>;
+  if (answer.ok) return body;
+  throw new Error(`${answer.status} ${String(body.code ?? '')}: ${String(body.detail ?? '')}`);
+}
+
+function print(body: Record<string, unknown>, lines: readonly string[], rows: string): void {
+  if (!values.json) return void process.stdout.write(`${lines.join('\n')}\n`);
+  const list = Array.isArray(body[rows]) ? (body[rows] as readonly unknown[]) : [body];
+  process.stdout.write(list.map((row) => `${JSON.stringify(row)}\n`).join(''));
+}
+
+/** Every page of a journal. */
+async function journal(thread: string, turn: string): Promise<Record<string, unknown>> {
+  const path = `/v1/threads/${encodeURIComponent(thread)}/turns/${encodeURIComponent(turn)}/journal`;
+  const records: unknown[] = [];
+  for (;;) {
+    const page = await get(`${path}?after=${records.length}`, 'operator');
+    const more = Array.isArray(page.records) ? page.records : [];
+    records.push(...more);
+    const head = page.head as { seq: number };
+    if (more.length === 0 || records.length >= head.seq) return { ...page, records };
+  }
+}
+
+async function run(): Promise<number> {
+  const [command, thread = '', turn = ''] = positionals;
+  switch (command) {
+    case 'journal': {
+      const found = await journal(thread, turn);
+      print(found, journalLines(found, paint), 'records');
+      return found.verified === true ? 0 : 1;
+    }
+    case 'why': {
+      const lines = attemptLines(await journal(thread, turn));
+      print({}, lines.length === 0 ? ['every effect was called once'] : lines, '');
+      return 0;
+    }
+    case 'approvals': {
+      const found = await get(`/v1/approvals?status=${values.all ? 'all' : 'pending'}`, 'approver');
+      print(found, approvalLines(found, paint), 'items');
+      return 0;
+    }
+    case 'attention': {
+      const found = await get('/v1/attention', 'operator');
+      print(found, attentionLines(found, paint), 'items');
+      return 0;
+    }
+    default:
+      process.stderr.write(usage);
+      return 2;
+  }
+}
+
+try {
+  process.exitCode = await run();
+} catch (error) {
+  process.stderr.write(`turnstone: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+}

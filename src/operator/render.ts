@@ -1,0 +1,128 @@
+// Journals, approvals and attention as a person reads them: one line a record, colours where a terminal is.
+//   T13  who did what, why it stopped, what is in doubt; a journal that does not verify says so first.
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const codes = { dim: 2, red: 31, green: 32, yellow: 33, cyan: 36, bold: 1 } as const;
+export type Paint = (colour: keyof typeof codes, text: string) => string;
+
+/** Colours for a terminal; plain text elsewhere. */
+export function painter(terminal: boolean): Paint {
+  return (colour, text) => (terminal ? `\u001b[${codes[colour]}m${text}\u001b[0m` : text);
+}
+
+const colourOf: Readonly<Record<string, keyof typeof codes>> = {
+  EffectStarted: 'cyan',
+  EffectDone: 'green',
+  EffectFailed: 'red',
+  EffectReconciled: 'yellow',
+  PolicyDenied: 'red',
+  BudgetRefused: 'red',
+  RunConcluded: 'bold',
+  RunCancelled: 'yellow',
+  RunSuspended: 'yellow',
+  QuarantineDecided: 'yellow',
+};
+
+const hidden = new Set([
+  'seq',
+  'kind',
+  'at',
+  'epoch',
+  'step',
+  'phase',
+  'ordinal',
+  'prevHash',
+  'hash',
+  'payload',
+  'effectKey',
+  'chainHead',
+]);
+
+/** One record: number, time, kind, place, what it carries. */
+export function recordLine(record: Fields, paint: Paint): string {
+  const { seq, at, kind, step, phase, ordinal, effectKey, payload } = record;
+  const place = [
+    step === undefined || step === '' ? '' : String(step),
+    phase === 'compensating' ? 'undo' : '',
+    ordinal === undefined || ordinal === 0 ? '' : `#${String(ordinal)}`,
+  ]
+    .filter((part) => part !== '')
+    .join(' ');
+  const facts = Object.entries(record)
+    .filter(([name, value]) => !hidden.has(name) && value !== '' && value !== false)
+    .map(([name, value]) => `${name}=${plain(value)}`);
+  const key =
+    typeof effectKey === 'string' && effectKey !== '' ? [`key=${effectKey.slice(0, 8)}`] : [];
+  const carried = payload === undefined || payload === null ? [] : [shortened(plain(payload), 120)];
+  return [
+    paint('dim', String(seq).padStart(4)),
+    paint('dim', String(at).slice(11, 23)),
+    paint(colourOf[String(kind)] ?? 'dim', String(kind).padEnd(17)),
+    place.padEnd(12),
+    [...facts, ...key].join(' '),
+    paint('dim', carried.join(' ')),
+  ]
+    .join(' ')
+    .trimEnd();
+}
+
+/** A journal with the verdict over its chain. */
+export function journalLines(journal: Fields, paint: Paint): readonly string[] {
+  const records = Array.isArray(journal.records) ? (journal.records as readonly Fields[]) : [];
+  const { verified } = journal;
+  const verdict =
+    verified === true
+      ? paint('green', `chain verified, ${records.length} records`)
+      : paint('red', `chain broken: ${plain(verified)}`);
+  return [...records.map((record) => recordLine(record, paint)), verdict];
+}
+
+/** Why an endpoint was called as often as it was: attempts of each effect with their endings. */
+export function attemptLines(journal: Fields): readonly string[] {
+  const records = Array.isArray(journal.records) ? (journal.records as readonly Fields[]) : [];
+  const lines: string[] = [];
+  for (const record of records) {
+    if (record.kind !== 'EffectStarted' || Number(record.attempt) < 2) continue;
+    const before = records.findLast(
+      (other) =>
+        Number(other.seq) < Number(record.seq) &&
+        other.step === record.step &&
+        other.ordinal === record.ordinal &&
+        (other.kind === 'EffectFailed' || other.kind === 'EffectReconciled'),
+    );
+    const why = `${String(before?.code ?? before?.kind ?? 'nothing recorded')} (${String(before?.disposition ?? '?')})`;
+    lines.push(`${String(record.effectKind)}: attempt ${String(record.attempt)} after ${why}`);
+  }
+  return lines;
+}
+
+export function approvalLines(list: Fields, paint: Paint): readonly string[] {
+  const items = Array.isArray(list.items) ? (list.items as readonly Fields[]) : [];
+  if (items.length === 0) return ['nothing waits for a person'];
+  return items.map(
+    ({ id, status, summary, requestedBy, until, threadId, turnId }) =>
+      `${paint('yellow', String(status).padEnd(8))} ${String(id)} ${String(threadId)}/${String(turnId)} asked by ${String(requestedBy)}, until ${String(until)}: ${String(summary)}`,
+  );
+}
+
+export function attentionLines(list: Fields, paint: Paint): readonly string[] {
+  const items = Array.isArray(list.items) ? (list.items as readonly Fields[]) : [];
+  const lines = items.flatMap(({ condition, count, remedy, subjects }) => [
+    `${paint('red', String(condition))} ${String(count)}: ${String(remedy)}`,
+    ...(subjects as readonly Fields[]).map(
+      ({ threadId, turnId, since }) =>
+        `  ${String(threadId)}/${String(turnId)} since ${String(since)}`,
+    ),
+  ]);
+  const unseen = Array.isArray(list.notChecked) ? list.notChecked.join(', ') : '';
+  return [...(lines.length === 0 ? ['nothing needs a person'] : lines), `not checked: ${unseen}`];
+}
+
+function plain(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
+}
+
+function shortened(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
+}
