@@ -186,7 +186,7 @@ export class History {
 
   /** The recorded start of an unwind, or null while nothing is being undone (decision 4). */
   get unwind(): HistoryRecord | null {
-    return this.records.find(({ body }) => body.kind === 'UnwindStarted') ?? null;
+    return this.records.findLast(({ body }) => body.kind === 'UnwindStarted') ?? null;
   }
 
   /** What a step's undo came to last, or null. */

@@ -31,7 +31,7 @@ import type { Act } from './turn-context.ts';
 import { TurnSuspendedError } from './turn-context.ts';
 import { TurnScope } from './turn-scope.ts';
 import type { StepState, UnwindEnd, UnwindStart } from './unwind.ts';
-import { decideUnwind, runUnwind, takesBack } from './unwind.ts';
+import { decideUnwind, recordForwardEnd, runUnwind, takesBack } from './unwind.ts';
 import type { OpenWait, WaitSpec } from './wait-runner.ts';
 import { runWait } from './wait-runner.ts';
 
@@ -319,10 +319,20 @@ export class Pass {
   #endForward(end: Parameters<typeof decideUnwind>[1]): void {
     const open = takesBack(end) ? [...this.groups].filter((group) => group.open) : [];
     const bodies = [...this.setup.history.bodies(), ...(this.setup.writer?.added ?? [])];
-    if (open.length === 0 || doubtsOf(bodies).length > 0) return this.#decide(end);
+    // A doubt keeps groups as they are, unless taking back had begun: then it is gone on with.
+    const doubtful = this.setup.history.unwind === null && doubtsOf(bodies).length > 0;
+    if (open.length === 0 || doubtful) return this.#decide(end);
     this.#unwinding = true;
     this.#interrupted = false;
     this.#waiting.clear();
+    const settle = this.scheduler.begin();
+    recordForwardEnd(this, end).then(
+      () => settle(() => this.#takeBack(open, end)),
+      (error: unknown) => this.stop({ kind: 'broken', error }),
+    );
+  }
+
+  #takeBack(open: readonly GroupScope[], end: Parameters<typeof decideUnwind>[1]): void {
     abortGroups(open).then(
       () => this.#decide(end),
       (error: unknown) => this.stop({ kind: 'broken', error }),
@@ -333,11 +343,7 @@ export class Pass {
     if (!this.#frontier()) return;
     const settle = this.scheduler.begin();
     decideUnwind(this, end).then(
-      (start) =>
-        settle(() => {
-          if (start === null) return this.stop(end ?? { kind: 'timeout' });
-          this.#unwind(start);
-        }),
+      (start) => settle(() => ('walk' in start ? this.#unwind(start) : this.stop(start))),
       (error: unknown) => this.stop({ kind: 'broken', error }),
     );
   }

@@ -65,25 +65,56 @@ export function takesBack(end: ForwardEnd): boolean {
   return !(error instanceof EffectError && error.undecided);
 }
 
-/** The unwind that follows the end of the forward phase, or null; its start is recorded here. */
-export async function decideUnwind(pass: Pass, end: ForwardEnd): Promise<UnwindStart | null> {
-  const recorded = pass.setup.history.unwind;
-  if (recorded !== null) {
-    const { runtime, sealer, ref } = pass.setup;
-    const payload = await openRecord(runtime.store, sealer, ref, recorded);
-    return startFrom(recorded.body, payload);
-  }
-  const bodies = [...pass.setup.history.bodies(), ...(pass.setup.writer?.added ?? [])];
+/** How the forward phase ended, when nothing is taken back. */
+export type ForwardStop = Exclude<ForwardEnd, null> | ({ readonly kind: 'unwound' } & UnwindEnd);
+
+/**
+ * Decision 4: before a group is taken back at the end of the forward phase, that end is recorded, so that later
+ * passes do not run the code past it.
+ */
+export async function recordForwardEnd(pass: Pass, end: ForwardEnd): Promise<void> {
+  const { writer, history } = pass.setup;
   const status = statusOf(end);
+  if (end === null || status === null || writer === null || history.unwind !== null) return;
+  await recordStop(pass);
+  const error = end.kind === 'threw' ? errorOf(end.error) : null;
+  const code = error === null ? {} : { code: error.code };
+  writer.ride(
+    { kind: 'UnwindStarted', status, ...code },
+    payloadOf({ error, list: [], walk: null }),
+  );
+}
+
+/** The unwind that follows the end of the forward phase, its start recorded here; or the end, when nothing follows. */
+export async function decideUnwind(
+  pass: Pass,
+  end: ForwardEnd,
+): Promise<UnwindStart | ForwardStop> {
+  const { history, writer, runtime, sealer, ref } = pass.setup;
+  const recorded = history.unwind;
+  let status = statusOf(end);
+  let error = end?.kind === 'threw' ? errorOf(end.error) : null;
+  let stop: ForwardStop = end ?? {
+    kind: 'threw',
+    error: new Error('the forward phase has no end'),
+  };
+  if (recorded !== null) {
+    const start = startFrom(recorded.body, await openRecord(runtime.store, sealer, ref, recorded));
+    if (start.walk !== null) return { ...start, walk: start.walk };
+    ({ status, error } = start);
+    const request = pass.stopRequest;
+    const ended = request === null ? start.status : ('cancelled' as const);
+    stop = { kind: 'unwound', status: ended, error, stuck: null, request };
+  }
+  const bodies = [...history.bodies(), ...(writer?.added ?? [])];
   const doubtful = doubtsOf(bodies).length > 0 || stuckGroup(bodies) !== null;
-  if (end === null || status === null || pass.strict || doubtful) return null;
+  if (status === null || doubtful || (pass.strict && recorded === null)) return stop;
   const plan = planUnwind(
     stepEvidence(bodies),
     (step) => pass.steps.get(step)?.compensation ?? 'undeclared',
     status,
   );
-  if (plan === null) return null;
-  const error = end.kind === 'threw' ? errorOf(end.error) : null;
+  if (plan === null) return stop;
   const list = plan.list.map(({ step, completed }) => ({
     step,
     completed,
@@ -91,7 +122,7 @@ export async function decideUnwind(pass: Pass, end: ForwardEnd): Promise<UnwindS
   }));
   await recordStop(pass);
   const code = error === null ? {} : { code: error.code };
-  pass.setup.writer?.ride(
+  writer?.ride(
     { kind: 'UnwindStarted', status, ...code },
     payloadOf({ error, list, walk: plan.walk }),
   );
@@ -104,7 +135,9 @@ async function recordStop(pass: Pass): Promise<void> {
   const request = pass.stopRequest;
   const { writer, history } = pass.setup;
   if (request === null || writer === null) return;
-  for (const body of history.bodies()) if (body.kind === 'RunCancelled') return;
+  for (const body of [...history.bodies(), ...writer.added]) {
+    if (body.kind === 'RunCancelled') return;
+  }
   const reason = await stopReason(pass.setup, request);
   writer.ride({ kind: 'RunCancelled', actor: request.actor }, payloadOf({ reason }));
 }
@@ -118,11 +151,15 @@ function statusOf(end: ForwardEnd): 'failed' | 'cancelled' | null {
   return error instanceof EffectError && error.undecided ? null : 'failed';
 }
 
-function startFrom(body: RecordBody, payload: unknown): UnwindStart {
+/** What is recorded of a start; its walk is null while only the forward phase has ended. */
+function startFrom(
+  body: RecordBody,
+  payload: unknown,
+): Omit<UnwindStart, 'walk'> & { readonly walk: readonly UndoAction[] | null } {
   const { error, list, walk } = payload as {
     error: TurnError | null;
     list: { step: string; output: unknown }[];
-    walk: UndoAction[];
+    walk: UndoAction[] | null;
   };
   const cancelled = body.kind === 'UnwindStarted' && body.status === 'cancelled';
   return {

@@ -32,6 +32,9 @@ export const testSettings: RuntimeSettings = {
   renew: true,
 };
 
+/** Turns of the event loop without a port call after which everybody waits: longer than any replay from memory. */
+const idleTurns = 200;
+
 export class World {
   readonly store: TurnStore;
   readonly clock: TurnedClock;
@@ -83,7 +86,7 @@ export class World {
       const calls = this.#calls();
       idle = this.#busy() || calls !== seen ? 0 : idle + 1;
       seen = calls;
-      if (idle < 20 || !open) continue;
+      if (idle < idleTurns || !open) continue;
       idle = 0;
       const next = this.clock.untilNext();
       if (next !== null) this.clock.advance(next);
