@@ -22,11 +22,19 @@ function policyText(): string {
   return text;
 }
 
+/** Names in a context, separated by commas; none by default. */
+function listed(name: string): readonly string[] {
+  const value: unknown = app.node.tryGetContext(name) ?? '';
+  if (typeof value !== 'string') throw new Error(`context ${name}: expected names with commas`);
+  return value.split(',').filter((entry) => entry !== '');
+}
+
 new TurnstoneStack(app, context('stack', 'Turnstone'), {
   profile: profileOf(context('profile', 'standard')),
   issuer: context('issuer', 'https://issuer.example.com'),
   audience: context('audience', 'turnstone').split(','),
   httpAllow: app.node.tryGetContext('httpAllow') ?? '',
   policy: policyText(),
+  atomicTables: listed('atomicTables'),
 });
 Validations.of(app).addPlugins(new AwsSolutionsChecks(app));

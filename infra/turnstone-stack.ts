@@ -25,6 +25,8 @@ export interface TurnstoneStackProps extends StackProps {
   readonly httpAllow: string;
   /** Cedar policies asked before every live attempt; empty for none. */
   readonly policy: string;
+  /** Names of your own tables in this account and region that atomic members write; none by default. */
+  readonly atomicTables: readonly string[];
 }
 
 export class TurnstoneStack extends Stack {
@@ -42,6 +44,7 @@ export class TurnstoneStack extends Stack {
     const make = (name: string, entry: string, seconds: number): HouseFunction => {
       const made = new HouseFunction(this, name, { entry, seconds, profile, environment });
       grant(made, tables, queues, key);
+      if (props.atomicTables.length > 0) this.#lend(made, props.atomicTables);
       return made;
     };
     const api = make('Api', 'api', profile.functionSeconds);
@@ -88,6 +91,23 @@ export class TurnstoneStack extends Stack {
     new CfnOutput(this, 'TurnName', { value: turn.function.functionName });
     new CfnOutput(this, 'EventsUrl', { value: queues.events.queueUrl });
     this.#acknowledge(door);
+  }
+
+  /** Atomic members write the caller's own tables inside the journal's transaction (GR-13), and read none. */
+  #lend({ role }: HouseFunction, names: readonly string[]): void {
+    role.addToPolicy(
+      new PolicyStatement({
+        actions: [
+          'dynamodb:PutItem',
+          'dynamodb:UpdateItem',
+          'dynamodb:DeleteItem',
+          'dynamodb:ConditionCheckItem',
+        ],
+        resources: names.map((resourceName) =>
+          this.formatArn({ service: 'dynamodb', resource: 'table', resourceName }),
+        ),
+      }),
+    );
   }
 
   #environment(

@@ -16,6 +16,7 @@ const colourOf: Readonly<Record<string, keyof typeof codes>> = {
   EffectDone: 'green',
   EffectFailed: 'red',
   EffectReconciled: 'yellow',
+  AtomicRefused: 'red',
   PolicyDenied: 'red',
   BudgetRefused: 'red',
   RunConcluded: 'bold',

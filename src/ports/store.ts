@@ -9,9 +9,11 @@
 // A verb answers `done`, `lost` (with what stands there) or `unknown` (page 09, ruling 8a). Unknown
 // is returned only after the adapter has sent the same bytes again up to a bound and still knows
 // nothing; a write that was refused because it had already taken effect is answered `done`.
+
 import type { AgentName, EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import type { StoredRecord } from '../protocol/record.ts';
 import type { TurnStatus } from '../protocol/turn-status.ts';
+import type { Lender, LentEntry } from './lent.ts';
 import type {
   AttentionCondition,
   AttentionRow,
@@ -210,6 +212,8 @@ export interface AppendWrite {
   readonly batch: Batch;
   /** Every effect key the journal announced below this position. */
   readonly announced: ReadonlySet<string>;
+  /** Rows of the caller's own tables that stand or fall with this position (GR-13). */
+  readonly lent?: readonly LentEntry[];
   readonly now: EpochMs;
 }
 
@@ -297,6 +301,8 @@ export type Appended =
   | { readonly kind: 'lost'; readonly reason: 'fenced'; readonly position: Position | null }
   | { readonly kind: 'lost'; readonly reason: 'already_announced'; readonly effectKey: string }
   | { readonly kind: 'lost'; readonly reason: 'moved'; readonly head: Head | null }
+  /** A lent entry was refused: nothing of the position or the entries is there. */
+  | { readonly kind: 'lost'; readonly reason: 'refused'; readonly detail: string }
   | Unknown;
 export type Concluded =
   | { readonly kind: 'done' }
@@ -328,6 +334,8 @@ export interface PartSet {
 }
 
 export interface TurnStore extends WaitStore, ReceiptStore, SubjectStore, CaseStore {
+  /** The engine whose transaction atomic members of a group may share, or null. */
+  readonly lender: Lender;
   /** One consistent read round for a pass (page 09, rule 1); torn reads are read again. */
   begin(ref: TurnRef, subject: SubjectId | null): Promise<Begun>;
   /** Head alone, consistent. */

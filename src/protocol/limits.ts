@@ -37,6 +37,8 @@ export const limits = Object.freeze({
   planParallel: 64,
   /** Steps of one turn of a code agent. */
   stepsPerTurnMax: 10_000,
+  /** Entries of the caller's own tables in one group's transaction; the position takes the hundredth. */
+  atomicEntriesMax: 99,
   /** Deferred members of one group. */
   groupMembersMax: 100,
   /** Announced attempts of one turn. */

@@ -46,12 +46,15 @@ export class Meter {
     }
   }
 
-  /** What an attempt would be refused for, or null. Takes nothing (BU-6). */
-  attempt(budget: Budget | null, cost: Spend, bytes: number): Refusal | null {
+  /**
+   * What an attempt would be refused for, or null. Takes nothing (BU-6). `beside` counts attempts that were let
+   * through with it and are not announced yet.
+   */
+  attempt(budget: Budget | null, cost: Spend, bytes: number, beside = 0): Refusal | null {
     if (budget === null) return null;
     const charged = [...this.#reserved.values()].reduce(addSpend, this.#spend);
     return (
-      over('effects', budget.effects, this.#attempts, this.#attempts + 1) ??
+      over('effects', budget.effects, this.#attempts + beside, this.#attempts + beside + 1) ??
       over('tokens', budget.tokens, charged.tokens, charged.tokens + Math.max(1, cost.tokens)) ??
       over(
         'minorUnits',

@@ -81,6 +81,10 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['by', 'by', 'text'],
     ['exhausts', 'xh', 'flag'],
   ],
+  AtomicRefused: [
+    ['site', '', 'site'],
+    ['key', 'ek', 'text'],
+  ],
   QuarantineDecided: [
     ['decision', 'dc', 'text'],
     ['decider', 'by', 'text'],

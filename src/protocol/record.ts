@@ -108,6 +108,8 @@ export type RecordFacts =
       readonly by: 'declaration' | 'policy';
       readonly exhausts: boolean;
     }
+  /** The store refused the transaction of a group's atomic members: nothing of them stands, and it is final (GR-13). */
+  | { readonly kind: 'AtomicRefused'; readonly site: Site; readonly key: string }
   | {
       readonly kind: 'QuarantineDecided';
       readonly decision: QuarantineDecision;

@@ -10,7 +10,6 @@ import type { EpochMs } from '../protocol/ids.ts';
 import type { RecordFacts } from '../protocol/record.ts';
 import type { Conclusion } from '../protocol/turn-status.ts';
 import { storedView, undecidedOf } from './conclude.ts';
-import type { RecordPayload } from './journal-writer.ts';
 import { JournalWriter, noPayload } from './journal-writer.ts';
 import { sealContext, sealText } from './payloads.ts';
 import type { Standing } from './resume-turn.ts';
@@ -18,6 +17,7 @@ import { personWriter } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
 import type { TurnAnswer, TurnView } from './turn-view.ts';
 import { openApprovals } from './wait-runner.ts';
+import type { RecordPayload } from './writer-parts.ts';
 
 /** Writes `records` and the conclusion; null when the thread moved and the caller must look again. */
 export async function conclude(

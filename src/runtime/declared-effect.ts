@@ -27,6 +27,8 @@ export interface DeclaredEffect {
   readonly group: string | null;
   /** A reversal: exempt from the budget's verdict, and from a stop (GA-3). */
   readonly reversal: boolean;
+  /** Finishes a group that is past its frontier: like a reversal, a stop does not keep it from starting. */
+  readonly finishes: boolean;
   /** Its outcome is written at once, not with the next write (ruling 3). */
   readonly atOnce: boolean;
   perform(call: EffectCall): Promise<unknown>;
@@ -73,6 +75,7 @@ export function declareEffect(effect: Effect<unknown>): DeclaredEffect {
     key,
     group: null,
     reversal: false,
+    finishes: false,
     atOnce: recordAtOnce({ mutates, recovery, declaredCost }),
     perform: (call) => effect.perform(call),
     probe: probe === undefined ? null : (call) => probe.call(effect, call),

@@ -23,7 +23,7 @@ export async function announce(
 ): Promise<'announced' | 'refused'> {
   const { pass, site, declared } = dispatch;
   const { clock } = pass.setup.runtime;
-  if (!declared.reversal && pass.stops(site, earlierDoubt)) {
+  if (!declared.reversal && !declared.finishes && pass.stops(site, earlierDoubt)) {
     pass.scheduler.abandon();
     return never();
   }
@@ -66,18 +66,19 @@ export async function announce(
 }
 
 /** The budget's verdict right before an announcement; a refusal is recorded once and takes its place (GA-2). */
-function admitted(
+export function admitted(
   dispatch: Dispatch,
   writer: JournalWriter,
   key: string,
   readmit: boolean,
   bytes: number,
   settle: (deliver: () => void) => void,
+  together = 0,
 ): boolean {
   const { pass, declared, site } = dispatch;
   // GA-3: an undo is exempt from the verdict; it still takes its slot.
   const budget = site.phase === 'compensating' || declared.reversal ? null : pass.setup.budget;
-  const refusal = pass.meter.attempt(budget, declared.cost, bytes);
+  const refusal = pass.meter.attempt(budget, declared.cost, bytes, together);
   if (refusal === null) {
     if (readmit) writer.ride({ kind: 'BudgetReadmitted', site, key, limit: 'raised' }, noPayload);
     return true;

@@ -11,11 +11,11 @@ import { limits } from '../protocol/limits.ts';
 import type { Spend } from '../protocol/record.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import type { Dispatch } from './dispatch.ts';
-import type { RecordPayload } from './journal-writer.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Runtime } from './runtime.ts';
 import type { EffectCall, ProbeAnswer } from './turn-context.ts';
 import { EffectFailure } from './turn-context.ts';
+import type { RecordPayload } from './writer-parts.ts';
 
 export type AttemptOutcome =
   | { readonly kind: 'done'; readonly text: string; readonly spend: Spend }

@@ -3,8 +3,9 @@
 import type { RecordBody, RecordOf } from '../protocol/record.ts';
 import type { Dispatch } from './dispatch.ts';
 import type { AttemptOutcome } from './effect-attempt.ts';
-import type { JournalWriter, RecordPayload } from './journal-writer.ts';
+import type { JournalWriter } from './journal-writer.ts';
 import { payloadOf } from './journal-writer.ts';
+import type { RecordPayload } from './writer-parts.ts';
 
 export type AttemptFailure = Extract<AttemptOutcome, { kind: 'failed' }>;
 

@@ -25,7 +25,7 @@ import type { JournalWriter } from './journal-writer.ts';
 import type { Pass } from './pass.ts';
 import { hear, joinKey, outputOf, takeKey, useKey } from './receipts.ts';
 import type { ResumePoint } from './resume-point.ts';
-import { attemptKey, resumePoint } from './resume-point.ts';
+import { attemptKey, recordedAs, resumePoint } from './resume-point.ts';
 import { EffectError } from './turn-context.ts';
 
 /** Runs a dispatch to its outcome; the promise never settles when the pass stops first. */
@@ -49,7 +49,7 @@ export function runEffect(pass: Pass, site: Site, declared: DeclaredEffect): Pro
 }
 
 /** The same for every attempt; a business key gives one for the whole thread (K-28). */
-function providerKey(ref: TurnRef, site: Site, declared: DeclaredEffect): string {
+export function providerKey(ref: TurnRef, site: Site, declared: DeclaredEffect): string {
   const { tenant, thread, turn: turnId } = ref;
   const { kind, key } = declared;
   if (key !== null) return businessIdempotencyKey({ tenant, thread, kind, key });
@@ -71,6 +71,7 @@ function readBack(dispatch: Dispatch, point: ResumePoint): void {
     case 'refused':
       return readRefusal(dispatch, point);
     case 'denied':
+      if (point.record.body.kind === 'AtomicRefused') return wasAtomic(dispatch, point.record);
       return readDenial(dispatch, point.record);
     case 'read':
       return readReceipt(dispatch, point.record);
@@ -79,8 +80,15 @@ function readBack(dispatch: Dispatch, point: ResumePoint): void {
   }
 }
 
+/** The code now makes an ordinary call where an atomic member stood. */
+function wasAtomic({ pass, site, declared }: Dispatch, { body }: HistoryRecord): void {
+  if (!('site' in body)) throw new Error('not a refused transaction');
+  const asked = { kind: declared.kind, key: attemptKey(site, 1, declared) };
+  pass.diverged({ site, recorded: recordedAs(body), asked, moved: 'kind', seq: body.seq });
+}
+
 /** A denial is never asked for again (GA-2). */
-function readDenial(dispatch: Dispatch, record: HistoryRecord): void {
+export function readDenial(dispatch: Dispatch, record: HistoryRecord): void {
   const { body } = record;
   if (body.kind !== 'PolicyDenied') throw new Error('not a denial');
   replayOutcome(dispatch, record, (payload) => {
@@ -104,7 +112,10 @@ function readReceipt(dispatch: Dispatch, record: HistoryRecord): void {
 }
 
 /** A recorded refusal at the frontier is put to today's ceilings again; inside history it is raised again. */
-function readRefusal(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'refused' }>): void {
+export function readRefusal(
+  dispatch: Dispatch,
+  point: Extract<ResumePoint, { kind: 'refused' }>,
+): void {
   const { pass, site } = dispatch;
   const { body } = point.record;
   if (body.kind !== 'BudgetRefused') throw new Error('not a refusal');
@@ -202,7 +213,7 @@ function readFailure(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'fa
   );
 }
 
-function replayOutcome(
+export function replayOutcome(
   dispatch: Dispatch,
   record: HistoryRecord,
   deliver: (payload: unknown) => void,

@@ -12,24 +12,32 @@ import { limits } from '../protocol/limits.ts';
 import type { GroupOutcome } from '../protocol/record.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Pass } from './pass.ts';
-import type { Effect, EffectGroup } from './turn-context.ts';
+import type { AtomicEffect, Effect, EffectGroup } from './turn-context.ts';
 import { BudgetExhaustedError, EffectError, GroupAbortedError } from './turn-context.ts';
 
 /** How a group dispatches: under its name, exempt from the budget's verdict when it takes back. */
-export type DispatchMember = (
-  effect: Effect<unknown>,
-  as: { readonly group: string; readonly reversal: boolean },
-) => Promise<unknown>;
+export interface GroupDispatch {
+  member(
+    effect: Effect<unknown>,
+    as: { readonly group: string; readonly reversal: boolean; readonly finishes: boolean },
+  ): Promise<unknown>;
+  /** All atomic members, in one transaction of the store. */
+  atomic(group: string, effects: readonly AtomicEffect[]): Promise<unknown>;
+}
 
 export class GroupScope implements EffectGroup {
   readonly name: string;
   readonly #pass: Pass;
   readonly #place: { readonly step: string; readonly phase: Phase };
   readonly #resources: ReadonlySet<string>;
-  readonly #dispatch: DispatchMember;
+  readonly #dispatch: GroupDispatch;
   /** Undoes of members that landed, oldest first. */
   readonly #landed: Effect<unknown>[] = [];
   readonly #deferred: Effect<unknown>[] = [];
+  readonly #atomic: AtomicEffect[] = [];
+  #lent = 0;
+  /** Something is out that nothing takes back: rows of the transaction, or a deferred member. */
+  #frontierPassed = false;
   #failed: unknown = null;
   #outcome: GroupOutcome | null = null;
 
@@ -38,7 +46,7 @@ export class GroupScope implements EffectGroup {
     place: { readonly step: string; readonly phase: Phase },
     name: string,
     resources: readonly string[],
-    dispatch: DispatchMember,
+    dispatch: GroupDispatch,
   ) {
     if (typeof name !== 'string' || name === '') throw bad('name', 'text', typeof name);
     if (resources.length === 0) throw bad('resources', 'at least one resource', 'none');
@@ -94,6 +102,24 @@ export class GroupScope implements EffectGroup {
     this.#deferred.push(effect);
   }
 
+  /** Refused here, before anything needs taking back, when the store could not carry it out (E172). */
+  atomic(effect: AtomicEffect, resource: string): void {
+    this.#admit(resource);
+    const { lender } = this.#pass.setup.runtime.store;
+    if (lender === null)
+      throw bad('atomic', 'a store that lends its transaction', 'one that cannot');
+    const entries = effect.entries[lender];
+    if (entries === undefined || entries.length === 0) {
+      throw bad(`atomic.entries.${lender}`, 'at least one entry', 'none');
+    }
+    if (this.#lent + entries.length > limits.atomicEntriesMax) {
+      const got = `${this.#lent + entries.length}`;
+      throw bad(`atomic.entries.${lender}`, `at most ${limits.atomicEntriesMax} in a group`, got);
+    }
+    this.#lent += entries.length;
+    this.#atomic.push(effect);
+  }
+
   async commit(
     invariants: readonly { readonly name: string; readonly holds: boolean }[] = [],
   ): Promise<readonly unknown[]> {
@@ -109,12 +135,14 @@ export class GroupScope implements EffectGroup {
       await this.abort(why);
       throw new GroupAbortedError(this.name, why, this.#place.step);
     }
+    await this.#writeAtomic();
     const outputs: unknown[] = [];
     for (const effect of this.#deferred) {
       try {
         outputs.push(await this.#member(effect));
+        this.#frontierPassed = true;
       } catch (error) {
-        if (outputs.length > 0 || externalised(error)) {
+        if (this.#frontierPassed || externalised(error)) {
           throw this.#stick(error, `deferred member ${effect.kind}`);
         }
         await this.abort(`deferred member ${effect.kind} did not happen`);
@@ -125,12 +153,34 @@ export class GroupScope implements EffectGroup {
     return outputs;
   }
 
+  async #writeAtomic(): Promise<void> {
+    if (this.#atomic.length === 0) return;
+    try {
+      await this.#dispatch.atomic(this.name, this.#atomic);
+    } catch (error) {
+      const { message } = describeError(error);
+      await this.abort(message);
+      throw error;
+    }
+    this.#frontierPassed = true;
+  }
+
   /** Reverses what landed, newest first; a reversal that fails stops there and quarantines (GR-5, E166). */
   async abort(reason = 'aborted'): Promise<void> {
     this.#demandOpen();
+    if (this.#frontierPassed) {
+      throw this.#stick(
+        new AgentError('it was past its frontier', { code: 'group_committing' }),
+        'abort',
+      );
+    }
     for (const undo of this.#landed.toReversed()) {
       try {
-        await this.#dispatch(undo, { group: this.name, reversal: true });
+        await this.#dispatch.member(undo, {
+          group: this.name,
+          reversal: true,
+          finishes: false,
+        });
       } catch (error) {
         throw this.#stick(error, `reversal ${undo.kind}`);
       }
@@ -139,7 +189,11 @@ export class GroupScope implements EffectGroup {
   }
 
   #member(effect: Effect<unknown>): Promise<unknown> {
-    return this.#dispatch(effect, { group: this.name, reversal: false });
+    return this.#dispatch.member(effect, {
+      group: this.name,
+      reversal: false,
+      finishes: this.#frontierPassed,
+    });
   }
 
   #admit(resource: string): void {

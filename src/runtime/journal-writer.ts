@@ -7,79 +7,25 @@
 // Riding records (`ride`) wait for the next write; `urgent` ones start a write at once; announcements
 // made in one turn of the event loop share a position. No timer sits between effects (F37).
 
-import type {
-  Appended,
-  Batch,
-  Claimed,
-  PartSet,
-  TurnRef,
-  TurnStore,
-  Writer,
-} from '../ports/store.ts';
-import type { Sealer } from '../ports/vault.ts';
+import type { LentEntry } from '../ports/lent.ts';
+import type { Appended, Batch, Claimed, PartSet, Writer } from '../ports/store.ts';
 import { encode } from '../protocol/canonical.ts';
 import { recordHash } from '../protocol/chain.ts';
 import { assertInvariant, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
-import type { PayloadPlace, RecordBody, RecordFacts, StoredRecord } from '../protocol/record.ts';
+import type { PayloadPlace, RecordBody, RecordFacts } from '../protocol/record.ts';
 import { encodeBody } from '../protocol/record-codec.ts';
+import { never } from './never.ts';
 import { sealContext, sealText } from './payloads.ts';
-
-/** Payload of a record: canonical text, or the digest of one that was too large to keep. */
-export type RecordPayload =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'text'; readonly text: string }
-  | { readonly kind: 'lost'; readonly digest: string; readonly bytes: number };
-
-/** A place in a writer to come back to. */
-export interface WriterMark {
-  readonly pending: readonly Pending[];
-  readonly seq: number;
-  readonly hash: string;
-  readonly written: number;
-  readonly index: number;
-}
+import type { Pending, RecordPayload, WriterEnd, WriterMark, WriterStart } from './writer-parts.ts';
+import { batchBytes } from './writer-parts.ts';
 
 export const noPayload: RecordPayload = { kind: 'none' };
 
 /** A payload of any storable value; throws CodecError when it is not storable. */
 export function payloadOf(value: unknown): RecordPayload {
   return { kind: 'text', text: encode(value) };
-}
-
-/** Why a writer can write no more. */
-export type WriterEnd =
-  | { readonly kind: 'displaced' }
-  /** The thread was taken before this pass wrote anything: begin again. */
-  | { readonly kind: 'outrun' }
-  | { readonly kind: 'unavailable'; readonly error: TurnstoneError };
-
-export interface WriterStart {
-  readonly store: TurnStore;
-  readonly ref: TurnRef;
-  readonly sealer: Sealer;
-  readonly writer: Writer;
-  /** Position, sequence and chain head the journal stands at. */
-  readonly index: number;
-  readonly seq: number;
-  readonly hash: string;
-  readonly announced: Iterable<string>;
-  now(): EpochMs;
-  /** The first write of a pass that holds nothing yet; null when the head already names it. */
-  readonly claim: ((batch: Batch) => Promise<Claimed>) | null;
-  /** Called after every acknowledged write. */
-  progressed(): void;
-}
-
-interface Pending {
-  readonly stored: StoredRecord;
-  readonly announces: string | null;
-  readonly bytes: number;
-  readonly parts: PartSet | null;
-  /** Somebody waits for this record, or a crash before it would cost something. */
-  readonly pressing: boolean;
-  readonly acknowledged: (() => void) | null;
 }
 
 export class JournalWriter {
@@ -183,6 +129,59 @@ export class JournalWriter {
     }
   }
 
+  /**
+   * Writes records together with lent entries, as one position (GR-13): all of it stands or none. `refused` leaves
+   * nothing of them, and what was pending before stays pending. Never settles when the writer has ended.
+   */
+  async together(
+    records: readonly { readonly facts: RecordFacts; readonly payload: RecordPayload }[],
+    lent: readonly LentEntry[],
+  ): Promise<
+    | { readonly kind: 'done'; readonly bodies: readonly RecordBody[] }
+    | { readonly kind: 'refused'; readonly detail: string }
+  > {
+    await this.settled();
+    if (!this.#held || batchBytes(this.#pending) > limits.batchBytes / 2) await this.force();
+    if (this.#end !== null) return never();
+    const mark = this.mark();
+    const bodies = records.map(({ facts, payload }) =>
+      this.#add(facts, payload, { pressing: false, acknowledged: null }),
+    );
+    const taken = this.#pending;
+    this.#pending = [];
+    const { promise, resolve } = Promise.withResolvers<string | null>();
+    this.#flushing = this.#write(taken, lent).then(
+      (outcome) => {
+        if (outcome.kind !== 'lost' || !('reason' in outcome) || outcome.reason !== 'refused') {
+          this.#acknowledge(taken, outcome);
+          if (this.#end === null) resolve(null);
+          return;
+        }
+        this.#withdraw(mark, bodies.length);
+        resolve(outcome.detail);
+      },
+      (error: unknown) => this.#fail(error),
+    );
+    const detail = await promise;
+    return detail === null ? { kind: 'done', bodies } : { kind: 'refused', detail };
+  }
+
+  /** Takes refused records out; what was added after them is chained anew, in its order and at its instants. */
+  #withdraw(mark: WriterMark, count: number): void {
+    this.#flushing = null;
+    const later = this.#pending;
+    this.#written.splice(mark.written);
+    this.#pending = [...mark.pending];
+    this.#seq = mark.seq;
+    this.#hash = mark.hash;
+    for (const { body, payload, pressing, acknowledged } of later) {
+      this.#add(body, payload, { pressing, acknowledged }, body.at as EpochMs);
+    }
+    assertInvariant(count > 0, 'T9', 'a refused transaction held records');
+    if (this.#pending.some((entry) => entry.pressing)) this.#schedule();
+    this.#start.progressed();
+  }
+
   /** Where the writer stands: what is added after it can be taken back while nothing was written. */
   mark(): WriterMark {
     return {
@@ -224,13 +223,14 @@ export class JournalWriter {
     facts: RecordFacts,
     payload: RecordPayload,
     wait: Pick<Pending, 'pressing' | 'acknowledged'>,
+    at: EpochMs = this.#start.now(),
   ): RecordBody {
     const seq = this.#seq + 1;
     const { sealed, parts, place } = this.#seal(seq, payload);
     const body: RecordBody = {
       ...facts,
       seq,
-      at: this.#start.now(),
+      at,
       epoch: this.#start.writer.epoch,
       payload: place,
     };
@@ -240,6 +240,8 @@ export class JournalWriter {
     this.#hash = hash;
     this.#written.push(body);
     this.#pending.push({
+      body,
+      payload,
       stored: sealed === undefined ? { body: encoded, hash } : { body: encoded, sealed, hash },
       announces: facts.kind === 'EffectStarted' ? facts.key : null,
       bytes: encoded.length + (sealed?.byteLength ?? 0) + 96,
@@ -292,7 +294,10 @@ export class JournalWriter {
     return taken;
   }
 
-  async #write(taken: readonly Pending[]): Promise<Claimed | Appended> {
+  async #write(
+    taken: readonly Pending[],
+    lent: readonly LentEntry[] = [],
+  ): Promise<Claimed | Appended> {
     await this.#putParts(taken);
     const batch = this.#batch(taken);
     if (!this.#held && this.#start.claim !== null) return this.#start.claim(batch);
@@ -301,6 +306,7 @@ export class JournalWriter {
       writer: this.#start.writer,
       batch,
       announced: this.#announced,
+      ...(lent.length === 0 ? {} : { lent }),
       now: this.#start.now(),
     });
   }
@@ -362,8 +368,4 @@ export class JournalWriter {
       announces: taken.flatMap((entry) => (entry.announces === null ? [] : [entry.announces])),
     };
   }
-}
-
-function batchBytes(pending: readonly Pending[]): number {
-  return pending.reduce((sum, entry) => sum + entry.bytes, 0);
 }

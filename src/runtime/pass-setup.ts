@@ -3,15 +3,17 @@ import type { StopRequest, TurnRef } from '../ports/store.ts';
 import type { Sealer } from '../ports/vault.ts';
 import type { Budget } from '../protocol/budget.ts';
 import type { FoldedState } from '../protocol/checkpoint.ts';
+import { AgentError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import type { Site } from '../protocol/record.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 import type { History } from './history.ts';
-import type { JournalWriter, WriterEnd } from './journal-writer.ts';
+import type { JournalWriter } from './journal-writer.ts';
 import type { Divergence } from './resume-point.ts';
 import type { Runtime } from './runtime.ts';
 import type { UnwindEnd } from './unwind.ts';
 import type { OpenWait } from './wait-runner.ts';
+import type { WriterEnd } from './writer-parts.ts';
 
 export interface PassSetup {
   readonly runtime: Runtime;
@@ -52,3 +54,10 @@ export type PassEnd =
   | { readonly kind: 'undecidable'; readonly site: Site }
   | { readonly kind: 'broken'; readonly error: unknown }
   | { readonly kind: 'ended'; readonly end: WriterEnd };
+
+/** The code ended while a call it started was still on its way: nothing of it is waited for. */
+export function notAwaited(): AgentError {
+  return new AgentError('an effect was started and not awaited before the turn ended', {
+    code: 'effect_not_awaited',
+  });
+}

@@ -8,24 +8,24 @@
 import type { StopRequest } from '../ports/store.ts';
 import type { StateChange } from '../protocol/checkpoint.ts';
 import { doubtsOf } from '../protocol/doubt.ts';
-import { AgentError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import { Meter } from '../protocol/meter.ts';
 import type { RecordBody, Site } from '../protocol/record.ts';
 import type { StagedAct } from './acts.ts';
 import { runAct } from './acts.ts';
+import { type AtomicMember, runAtomic } from './atomic-members.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import { runEffect } from './effect-runner.ts';
 import type { GroupScope } from './groups.ts';
 import { abortGroups } from './groups.ts';
 import type { StagedMemory } from './memories.ts';
 import { never } from './never.ts';
-import type { PassEnd, PassSetup } from './pass-setup.ts';
+import { notAwaited, type PassEnd, type PassSetup } from './pass-setup.ts';
 import { progressWatch } from './progress-watch.ts';
 import type { KeyUse } from './receipts.ts';
 import type { Divergence } from './resume-point.ts';
-import { attemptKey } from './resume-point.ts';
+import { attemptKey, recordedAs } from './resume-point.ts';
 import { Scheduler } from './scheduler.ts';
 import type { Act } from './turn-context.ts';
 import { TurnSuspendedError } from './turn-context.ts';
@@ -140,9 +140,19 @@ export class Pass {
 
   /** Dispatches one declared effect of the agent's code [T5, T7]. */
   dispatch(site: Site, declared: DeclaredEffect): Promise<unknown> {
+    return this.#counted(() => runEffect(this, site, declared));
+  }
+
+  /** Writes a group's atomic members [T9]. */
+  together(members: readonly AtomicMember[]): Promise<unknown> {
+    return this.#counted(() => runAtomic(this, members));
+  }
+
+  /** Runs a call and counts it until it settled; nothing starts once the pass has ended. */
+  #counted(call: () => Promise<unknown>): Promise<unknown> {
     if (this.#end !== null || this.#interrupted) return never();
     this.#outstanding += 1;
-    return runEffect(this, site, declared).finally(() => {
+    return call().finally(() => {
       this.#outstanding -= 1;
     });
   }
@@ -175,7 +185,8 @@ export class Pass {
     start: () => void,
     of: { readonly fresh: boolean },
   ): void {
-    const fresh = of.fresh && site.phase === 'forward' && !declared.reversal;
+    const ends = declared.reversal || declared.finishes;
+    const fresh = of.fresh && site.phase === 'forward' && !ends;
     if (fresh && this.historyOnly) return this.scheduler.kick();
     this.#firstWaiting.push({ site, declared });
     this.scheduler.whenLive(start);
@@ -400,17 +411,4 @@ export class Pass {
     });
     arm();
   }
-}
-
-function notAwaited(): AgentError {
-  return new AgentError('an effect was started and not awaited before the turn ended', {
-    code: 'effect_not_awaited',
-  });
-}
-
-/** What a record says was asked for. */
-function recordedAs(body: Extract<RecordBody, { site: Site }>): Divergence['recorded'] {
-  if (body.kind === 'ActStaged') return { kind: body.effect, key: body.key, attempt: 1 };
-  if (body.kind !== 'EffectStarted') return { kind: 'a refused effect', key: body.key, attempt: 0 };
-  return { kind: body.effect, key: body.key, attempt: body.attempt };
 }

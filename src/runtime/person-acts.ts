@@ -10,7 +10,6 @@ import { TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
 import type { RecordFacts } from '../protocol/record.ts';
 import { conclude } from './conclude-aside.ts';
-import type { RecordPayload } from './journal-writer.ts';
 import { JournalWriter, payloadOf } from './journal-writer.ts';
 import type { Standing } from './resume-turn.ts';
 import {
@@ -23,6 +22,7 @@ import {
 import type { Runtime } from './runtime.ts';
 import type { HostBounds } from './turn-request.ts';
 import type { TurnAnswer } from './turn-view.ts';
+import type { RecordPayload } from './writer-parts.ts';
 
 export interface Assertion {
   readonly outcome: 'landed' | 'did_not_happen';

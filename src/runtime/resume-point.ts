@@ -3,7 +3,7 @@
 //   RP-1 history outranks policy: a recorded next attempt is followed whatever today's policy says.
 //   RP-3 a later verdict for a key supersedes the failure before it.
 import { effectKey } from '../protocol/keys.ts';
-import type { RecordOf, Site } from '../protocol/record.ts';
+import type { RecordBody, RecordOf, Site } from '../protocol/record.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import type { HistoryRecord, Slice } from './history.ts';
 
@@ -69,7 +69,7 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
       refused = record;
       continue;
     }
-    if (body.kind === 'PolicyDenied') {
+    if (body.kind === 'PolicyDenied' || body.kind === 'AtomicRefused') {
       const divergence = compareRefused(slice.site, body, (started?.attempt ?? 0) + 1, declared);
       if (divergence !== null) return { kind: 'diverged', divergence };
       return { kind: 'denied', record };
@@ -125,6 +125,13 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
   return { kind: 'failed', record: last, started, earlierDoubt };
 }
 
+/** What a record says was asked for. */
+export function recordedAs(body: Extract<RecordBody, { site: Site }>): Divergence['recorded'] {
+  if (body.kind === 'ActStaged') return { kind: body.effect, key: body.key, attempt: 1 };
+  if (body.kind !== 'EffectStarted') return { kind: 'a refused effect', key: body.key, attempt: 0 };
+  return { kind: body.effect, key: body.key, attempt: body.attempt };
+}
+
 /** Key of one attempt of a dispatch. */
 export function attemptKey(site: Site, attempt: number, declared: DeclaredEffect): string {
   return effectKey({ ...site, attempt, kind: declared.kind, args: declared.argsText });
@@ -146,7 +153,7 @@ function comparedRead(
 
 function compareRefused(
   site: Site,
-  body: RecordOf<'BudgetRefused'> | RecordOf<'PolicyDenied'>,
+  body: RecordOf<'BudgetRefused'> | RecordOf<'PolicyDenied'> | RecordOf<'AtomicRefused'>,
   attempt: number,
   declared: DeclaredEffect,
 ): Divergence | null {

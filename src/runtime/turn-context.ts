@@ -3,6 +3,7 @@
 // Everything between effects is deterministic: time, randomness and ids come from here, and the only
 // awaits agent code makes are those of this context (T7). Effects started together share writes.
 
+import type { AtomicEntries } from '../ports/lent.ts';
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import type { Disposition, Recovery } from '../protocol/effect-decision.ts';
 import { AgentError } from '../protocol/errors.ts';
@@ -135,6 +136,15 @@ export type EventAnswer =
   | { readonly kind: 'event'; readonly data: unknown }
   | { readonly kind: 'expired'; readonly at: string };
 
+/** Rows of your own tables that are written with the group's commit, in the journal's transaction [T9, GR-13]. */
+export interface AtomicEffect {
+  readonly kind: string;
+  /** JSON-like; the identity of the member, and what the journal shows of it. */
+  readonly args: unknown;
+  /** What is written, for each engine the agent runs on. Must follow from `args` and recorded outputs alone. */
+  readonly entries: AtomicEntries;
+}
+
 /** Members that take together or not at all; opened inside a step [T9]. */
 export interface EffectGroup {
   /** True until it has an ending. */
@@ -149,6 +159,11 @@ export interface EffectGroup {
   ): Promise<T>;
   /** Runs at the commit, when every invariant holds, in the order of declaration. */
   deferred(effect: Effect<unknown>, resource: string): void;
+  /**
+   * Written at the commit in one transaction with its records, before the first deferred member leaves. Throws
+   * `invalid_effect` at once where the store lends no transaction or 99 entries of a group are passed.
+   */
+  atomic(effect: AtomicEffect, resource: string): void;
   /** Answers the outputs of the deferred members. Throws GroupAbortedError naming the first false invariant. */
   commit(
     invariants?: readonly { readonly name: string; readonly holds: boolean }[],

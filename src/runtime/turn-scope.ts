@@ -17,7 +17,7 @@ import type { Site } from '../protocol/record.ts';
 import { exhausted } from './budget-pause.ts';
 import { caseEffect } from './cases.ts';
 import { declareEffect } from './declared-effect.ts';
-import type { DispatchMember } from './groups.ts';
+import type { GroupDispatch } from './groups.ts';
 import { GroupScope, leftOpen, settleAtEnd } from './groups.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import {
@@ -150,10 +150,21 @@ export class TurnScope implements TurnContext {
   openGroup(name: string, resources: readonly string[]): EffectGroup {
     if (this.#group?.open === true) throw besideGroup(this.#group, `group "${name}"`);
     const place = { step: this.#step, phase: this.#phase };
-    const dispatch: DispatchMember = (effect, as) => {
-      if (this.#closed && !as.reversal) return never();
-      const declared = { ...declareEffect(effect), ...as };
-      return this.#pass.dispatch(this.#nextSite(), declared);
+    const dispatch: GroupDispatch = {
+      member: (effect, as) => {
+        if (this.#closed && !as.reversal) return never();
+        const declared = { ...declareEffect(effect), ...as };
+        return this.#pass.dispatch(this.#nextSite(), declared);
+      },
+      atomic: (group, effects) => {
+        if (this.#closed) return never();
+        const members = effects.map(({ kind, args, entries }) => ({
+          site: this.#nextSite(),
+          declared: { ...declareEffect({ kind, args, perform: never }), group },
+          entries,
+        }));
+        return this.#pass.together(members);
+      },
     };
     const group = new GroupScope(this.#pass, place, name, resources, dispatch);
     this.#group = group;

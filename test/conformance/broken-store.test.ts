@@ -9,6 +9,7 @@ import { tools } from '../stores.ts';
 
 /** Applies the operations of a transaction one by one, keeping those before the first that is refused. */
 class OneByOne implements TableDriver {
+  readonly lender = null;
   readonly #items = new Map<string, { sk: string; pk: string; item: Item }>();
 
   async batchGet(keys: Parameters<TableDriver['batchGet']>[0]): Promise<readonly (Item | null)[]> {

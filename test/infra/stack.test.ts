@@ -12,13 +12,14 @@ import { TurnstoneStack } from '../../infra/turnstone-stack.ts';
 
 let template: Template;
 
-function stackIn(app: App): TurnstoneStack {
+function stackIn(app: App, atomicTables: readonly string[] = []): TurnstoneStack {
   return new TurnstoneStack(app, 'Turnstone', {
     profile: profileOf('standard'),
     issuer: 'https://issuer.example.com',
     audience: ['turnstone'],
     httpAllow: 'api.example.com',
     policy: '',
+    atomicTables,
   });
 }
 
@@ -119,6 +120,27 @@ test('no grant is wider than its use: no wildcard action or resource, keys only 
       });
     }
   }
+});
+
+test('T9 atomic members write the tables that were named, and no function reads or scans them', () => {
+  const app = new App({ context: { 'aws:cdk:bundling-stacks': [] } });
+  const lending = Template.fromStack(stackIn(app, ['ledger-postings']));
+  const statements = Object.values(lending.findResources('AWS::IAM::Policy')).flatMap(
+    (policy) => (policy as { Properties: Properties }).Properties.PolicyDocument,
+  ) as { Statement: Properties[] }[];
+  const named = statements
+    .flatMap(({ Statement }) => Statement)
+    .filter(({ Resource }) => JSON.stringify(Resource).includes('table/ledger-postings'));
+  expect(named).toHaveLength(5);
+  for (const { Action } of named) {
+    expect([Action].flat().sort()).toEqual([
+      'dynamodb:ConditionCheckItem',
+      'dynamodb:DeleteItem',
+      'dynamodb:PutItem',
+      'dynamodb:UpdateItem',
+    ]);
+  }
+  expect(JSON.stringify(template.toJSON())).not.toContain('ledger-postings');
 });
 
 test('the key rotates, stays, and every route but the public three asks for a token', () => {

@@ -12,7 +12,9 @@ import {
   type BatchGetItemCommandInput,
   type DynamoDBClient,
   QueryCommand,
+  TransactWriteItemsCommand,
 } from '@aws-sdk/client-dynamodb';
+import type { LentEntry } from '../../ports/lent.ts';
 import { TurnstoneError } from '../../protocol/errors.ts';
 import { assertRequestFits, itemBytes, readUnits, requestUnits } from '../table/capacity.ts';
 import type {
@@ -45,6 +47,7 @@ const waits = {
 type Page = NonNullable<BatchGetItemCommandInput['RequestItems']>;
 
 export class DynamoDriver implements TableDriver {
+  readonly lender = 'dynamodb';
   readonly #client: DynamoDBClient;
   readonly #tables: TableNames;
   readonly #retry: RetryTools;
@@ -96,10 +99,10 @@ export class DynamoDriver implements TableDriver {
     return rows;
   }
 
-  async write(ops: readonly WriteOp[]): Promise<WriteOutcome> {
-    assertRequestFits(ops);
-    const command = writeCommand(this.#tables, ops);
-    const units = requestUnits(ops);
+  async write(ops: readonly WriteOp[], lent: readonly LentEntry[] = []): Promise<WriteOutcome> {
+    assertRequestFits(ops, lent.length);
+    const command = writeCommand(this.#tables, ops, lent);
+    const units = requestUnits(ops, lent.length);
     let unheard = false;
     let cause: unknown;
     for (let round = 1; round <= roundsMax; round += 1) {
@@ -111,6 +114,8 @@ export class DynamoDriver implements TableDriver {
       }
       if (failure.kind === 'rejected') {
         if (unheard) return { kind: 'unknown', cause };
+        // With entries of somebody else in it, a wrong request is refused as theirs: nothing of it was written.
+        if (lent.length > 0) return { kind: 'lost', refused: [refusedEntry(ops.length, cause)] };
         throw rejected(failure, cause);
       }
       unheard ||= failure.kind === 'unheard';
@@ -130,8 +135,8 @@ export class DynamoDriver implements TableDriver {
     units: number,
   ): Promise<(Failure & { readonly error: unknown }) | null> {
     const [first] = ops;
-    const op = ops.length === 1 && first !== undefined ? first.kind : 'transact';
-    this.#onRequest?.({ op, writes: ops.length, units });
+    const alone = command instanceof TransactWriteItemsCommand ? undefined : first;
+    this.#onRequest?.({ op: alone?.kind ?? 'transact', writes: ops.length, units });
     try {
       await this.#send(command);
       return null;
@@ -150,7 +155,9 @@ export class DynamoDriver implements TableDriver {
   async #refusals(ops: readonly WriteOp[], reasons: readonly Reason[]): Promise<Refusal[]> {
     return Promise.all(
       reasons.map(async ({ op, item }) => {
-        if (item !== undefined) return { op, item: fromAttributes(item) };
+        if (item !== undefined && op < ops.length) return { op, item: fromAttributes(item) };
+        if (op >= ops.length)
+          return { op, item: null, detail: `entry ${op - ops.length}: its condition failed` };
         const key = ops[op]?.key;
         const [found] = key === undefined ? [] : await this.batchGet([key]);
         return { op, item: found ?? null };
@@ -211,6 +218,11 @@ export class DynamoDriver implements TableDriver {
       }
     }
   }
+}
+
+function refusedEntry(op: number, cause: unknown): Refusal {
+  const detail = cause instanceof Error ? `${cause.name}: ${cause.message}` : 'no reason given';
+  return { op, item: null, detail };
 }
 
 function address(table: string, pk: string, sk: string): string {

@@ -6,6 +6,8 @@ import {
   TransactWriteItemsCommand,
   UpdateItemCommand,
 } from '@aws-sdk/client-dynamodb';
+import type { LentEntry } from '../../ports/lent.ts';
+import { TurnstoneError } from '../../protocol/errors.ts';
 import type { Table, WriteOp } from '../table/driver.ts';
 import { toAttributes, toKey } from './attribute-values.ts';
 import { Expressions } from './expressions.ts';
@@ -19,12 +21,36 @@ export type WriteCommand =
   | DeleteItemCommand
   | TransactWriteItemsCommand;
 
-/** One operation as a plain conditional write, several (or a check) as one transaction. */
-export function writeCommand(tables: TableNames, ops: readonly WriteOp[]): WriteCommand {
+/** One operation as a plain conditional write, several (or a check, or lent entries) as one transaction. */
+export function writeCommand(
+  tables: TableNames,
+  ops: readonly WriteOp[],
+  lent: readonly LentEntry[] = [],
+): WriteCommand {
   const [first] = ops;
+  if (lent.length > 0) {
+    const TransactItems = [
+      ...ops.map((op) => action(tables, op)),
+      ...lent.map((entry) => lentAction(tables, entry)),
+    ];
+    return new TransactWriteItemsCommand({ TransactItems });
+  }
   if (ops.length === 1 && first !== undefined && first.kind !== 'check')
     return single(tables, first);
   return new TransactWriteItemsCommand({ TransactItems: ops.map((op) => action(tables, op)) });
+}
+
+/** An entry as its owner wrote it. Throws `store_rejected` for one that names a table of the store itself. */
+function lentAction(tables: TableNames, entry: LentEntry): TransactWriteItem {
+  const action = entry as TransactWriteItem;
+  const { Put, Update, Delete, ConditionCheck } = action;
+  const name = (Put ?? Update ?? Delete ?? ConditionCheck)?.TableName;
+  const own = Object.values(tables).some((table) => name === table || name?.endsWith(`/${table}`));
+  if (name !== undefined && !own) return action;
+  const got = name === undefined ? 'no table' : `"${name}", which is the store's`;
+  throw new TurnstoneError('store_rejected', `entry: expected a table of your own, got ${got}`, {
+    retry: 'never',
+  });
 }
 
 function single(tables: TableNames, op: WriteOp): WriteCommand {

@@ -15,12 +15,16 @@ export interface SqliteStoreOptions extends RetryTools {
   /** Partitions of the work rows, the same for ever; default 1: a file has no hot partition. */
   readonly shards?: number;
   readonly onRequest?: OnRequest;
+  /** Makes tables of your own in the data file (`CREATE TABLE IF NOT EXISTS ...`), for atomic members of groups. */
+  readonly ownTables?: string;
 }
 
 /** The embedded store, with a cheap look whether another process wrote. */
 export interface SqliteStore extends TurnStore {
   /** True when another connection committed since the last call. */
   changed(): boolean;
+  /** Rows of your own tables; the statement may read nothing else. */
+  ownRows(sql: string, ...params: readonly (string | number)[]): readonly object[];
 }
 
 class SqliteTableStore extends TableStore implements SqliteStore {
@@ -34,6 +38,11 @@ class SqliteTableStore extends TableStore implements SqliteStore {
       retry: options,
     });
     this.#file = file;
+    if (options.ownTables !== undefined) file.define(options.ownTables);
+  }
+
+  ownRows(sql: string, ...params: readonly (string | number)[]): readonly object[] {
+    return this.#file.lentStatement(sql).all(...params);
   }
 
   changed(): boolean {

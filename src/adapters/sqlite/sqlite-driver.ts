@@ -6,6 +6,7 @@
 //   T5   an effect key is announced once in its turn: a unique index beside the caller's view.
 //   T11  the limits of the grown-up store are enforced by the same names.
 // Busy comes only at BEGIN, hence is never "unknown"; a failed COMMIT is sent again and decided by its witness.
+import type { LentEntry, SqlEntry } from '../../ports/lent.ts';
 import { TurnstoneError } from '../../protocol/errors.ts';
 import {
   assertItemFits,
@@ -41,6 +42,7 @@ interface Applied {
 }
 
 export class SqliteDriver implements TableDriver {
+  readonly lender = 'sqlite';
   readonly #file: SqliteFile;
   readonly #retry: RetryTools;
   readonly #onRequest: OnRequest | undefined;
@@ -77,11 +79,11 @@ export class SqliteDriver implements TableDriver {
     return rows;
   }
 
-  async write(ops: readonly WriteOp[]): Promise<WriteOutcome> {
-    assertRequestFits(ops);
+  async write(ops: readonly WriteOp[], lent: readonly LentEntry[] = []): Promise<WriteOutcome> {
+    assertRequestFits(ops, lent.length);
     for (let round = 1; ; round += 1) {
       try {
-        const applied = await this.#whenFree(() => this.#transact(ops));
+        const applied = await this.#whenFree(() => this.#transact(ops, lent));
         return applied.refused.length === 0
           ? { kind: 'done' }
           : { kind: 'lost', refused: applied.refused };
@@ -97,21 +99,21 @@ export class SqliteDriver implements TableDriver {
     this.#file.close();
   }
 
-  #transact(ops: readonly WriteOp[]): Applied {
+  #transact(ops: readonly WriteOp[], lent: readonly LentEntry[]): Applied {
     const applied = this.#file.transaction(
-      () => this.#decide(ops),
+      () => this.#decide(ops, lent),
       (result) => result.refused.length === 0,
     );
     const [first] = ops;
     if (first !== undefined) {
-      const op = ops.length > 1 ? 'transact' : first.kind;
+      const op = ops.length + lent.length > 1 ? 'transact' : first.kind;
       this.#onRequest?.({ op, writes: ops.length, units: applied.units });
     }
     return applied;
   }
 
   /** Every condition first, on what stands before the write; then every change. */
-  #decide(ops: readonly WriteOp[]): Applied {
+  #decide(ops: readonly WriteOp[], lent: readonly LentEntry[]): Applied {
     const standing = ops.map((op) => this.#get(op.key));
     const refused: Refusal[] = [];
     for (const [index, op] of ops.entries()) {
@@ -119,7 +121,7 @@ export class SqliteDriver implements TableDriver {
       if (!holds(op.when, item)) refused.push({ op: index, item });
     }
     let units = 0;
-    const transactional = ops.length > 1;
+    const transactional = ops.length + lent.length > 1;
     for (const [index, op] of ops.entries()) {
       const before = standing[index] ?? null;
       const after = imageAfter(op, before);
@@ -130,7 +132,24 @@ export class SqliteDriver implements TableDriver {
       const announced = this.#apply(op, after);
       if (announced !== undefined) refused.push({ op: index, item: null, announced });
     }
+    for (const [index, entry] of lent.entries()) {
+      if (refused.length > 0) break;
+      const detail = this.#lend(entry as SqlEntry);
+      if (detail === null) continue;
+      refused.push({ op: ops.length + index, item: null, detail: `entry ${index}: ${detail}` });
+    }
     return { refused, units };
+  }
+
+  /** Runs a lent statement; answers why the whole must not stand, or null. Nothing but a lock is thrown. */
+  #lend({ sql, params = [], changes = 1 }: SqlEntry): string | null {
+    try {
+      const got = Number(this.#file.lentStatement(sql).run(...params).changes);
+      return got === changes ? null : `expected ${changes} changed rows, got ${got}`;
+    } catch (error) {
+      if (isBusy(error)) throw error;
+      return error instanceof Error ? error.message : String(error);
+    }
   }
 
   /** Stores the image after; answers an effect key that was announced before. */

@@ -7,7 +7,7 @@
 // a local disk; a file that cannot be put into WAL mode (a network share) is refused.
 import { mkdirSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { constants, DatabaseSync, type StatementSync } from 'node:sqlite';
 import { TurnstoneError } from '../../protocol/errors.ts';
 import type { Table } from '../table/driver.ts';
 
@@ -29,9 +29,30 @@ const tables: Readonly<Record<Table, string>> = {
   KEYS: 'keyfile.keys',
 };
 
+const ownTables = new Set(['data', 'work', 'ledger', 'keys', 'announced']);
+const rowActions = new Set([
+  constants.SQLITE_INSERT,
+  constants.SQLITE_UPDATE,
+  constants.SQLITE_DELETE,
+  constants.SQLITE_READ,
+]);
+const freeActions = new Set([
+  constants.SQLITE_SELECT,
+  constants.SQLITE_FUNCTION,
+  constants.SQLITE_RECURSIVE,
+]);
+
+/** Rows of tables that are not this store's, in the data file; nothing that changes a schema or a transaction. */
+function mayLend(action: number, name: string | null, schema: string | null): boolean {
+  if (freeActions.has(action)) return true;
+  if (!rowActions.has(action) || name === null) return false;
+  return schema === 'main' && !ownTables.has(name.toLowerCase()) && !name.startsWith('sqlite_');
+}
+
 export class SqliteFile {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
+  readonly #lent = new Map<string, StatementSync>();
   #dataVersion: number;
 
   constructor(place: SqlitePlace) {
@@ -67,6 +88,30 @@ export class SqliteFile {
     return prepared;
   }
 
+  /**
+   * A statement of somebody else on tables of their own in the data file: it may change and read rows there, and
+   * nothing else. Throws SQLite's error otherwise.
+   */
+  lentStatement(sql: string): StatementSync {
+    const cached = this.#lent.get(sql);
+    if (cached !== undefined) return cached;
+    this.#db.setAuthorizer((action, name, _detail, schema) =>
+      mayLend(action, name, schema) ? constants.SQLITE_OK : constants.SQLITE_DENY,
+    );
+    try {
+      const prepared = this.#db.prepare(sql);
+      this.#lent.set(sql, prepared);
+      return prepared;
+    } finally {
+      this.#db.setAuthorizer(null);
+    }
+  }
+
+  /** Runs a script that makes somebody else's tables, each statement on its own. */
+  define(script: string): void {
+    this.#db.exec(script);
+  }
+
   /** Runs `work` on one snapshot of all tables. */
   snapshot<T>(work: () => T): T {
     return this.#within('BEGIN', work, () => true);
@@ -95,6 +140,7 @@ export class SqliteFile {
 
   close(): void {
     this.#statements.clear();
+    this.#lent.clear();
     if (this.#db.isOpen) this.#db.close();
   }
 

@@ -62,9 +62,9 @@ export function requestBytes(op: WriteOp): number {
   }
 }
 
-/** Write units of a whole request, from the request alone. */
-export function requestUnits(ops: readonly WriteOp[]): number {
-  return ops.reduce((sum, op) => sum + writeUnits(requestBytes(op), ops.length > 1), 0);
+/** Write units of a whole request, from the request alone; what is lent is not counted. */
+export function requestUnits(ops: readonly WriteOp[], lent = 0): number {
+  return ops.reduce((sum, op) => sum + writeUnits(requestBytes(op), ops.length + lent > 1), 0);
 }
 
 /** Refuses an item over `limits.itemBytes` by name, before it is sent. */
@@ -74,11 +74,12 @@ export function assertItemFits(key: ItemKey, bytes: number): void {
 }
 
 /** Refuses a request over the item, transaction-count or transaction-size limit, before it is sent. */
-export function assertRequestFits(ops: readonly WriteOp[]): void {
+export function assertRequestFits(ops: readonly WriteOp[], lent = 0): void {
   for (const op of ops) assertItemFits(op.key, requestBytes(op));
-  if (ops.length < 2) return;
-  if (ops.length > limits.transactionItems) {
-    throw tooLarge('transactionItems', limits.transactionItems, ops.length, 'transaction');
+  const count = ops.length + lent;
+  if (count < 2) return;
+  if (count > limits.transactionItems) {
+    throw tooLarge('transactionItems', limits.transactionItems, count, 'transaction');
   }
   const bytes = ops.reduce((sum, op) => sum + requestBytes(op), 0);
   if (bytes > limits.transactionBytes) {

@@ -5,6 +5,8 @@
 //   T1  `write` with several operations takes effect as a whole or not at all.
 //   T4  a refusal carries the item that stands there, so a lost acknowledgement can be told from a lost race.
 
+import type { Lender, LentEntry } from '../../ports/lent.ts';
+
 /** The four tables of page 09, section 1. */
 export type Table = 'DATA' | 'WORK' | 'KEYS' | 'LEDGER';
 
@@ -75,6 +77,8 @@ export interface Refusal {
   readonly op: number;
   readonly item: Item | null;
   readonly announced?: string;
+  /** Why a lent entry was refused. */
+  readonly detail?: string;
 }
 
 /** `unknown` only after the same bytes were sent again up to a bound (page 09, rule 3). */
@@ -107,15 +111,18 @@ export interface RequestInfo {
 export type OnRequest = (info: RequestInfo) => void;
 
 export interface TableDriver {
+  /** Whose form of entry `write` takes beside its operations; null for none. */
+  readonly lender: Lender;
   /** All keys in one consistent round, side by side tables; an absent item is null. */
   batchGet(keys: readonly ItemKey[]): Promise<readonly (Item | null)[]>;
   /** Every row of a range, consistent, all pages, ascending. */
   query(range: Range): Promise<readonly Row[]>;
   /**
    * One operation as a single conditional write, several as one transaction, never the same key twice.
+   * Lent entries share the transaction; one that is refused is a refusal past the last operation.
    * Throws `record_too_large` naming the limit before anything is sent.
    */
-  write(ops: readonly WriteOp[]): Promise<WriteOutcome>;
+  write(ops: readonly WriteOp[], lent?: readonly LentEntry[]): Promise<WriteOutcome>;
   close(): Promise<void>;
 }
 

@@ -8,6 +8,7 @@
 //       names (rule 4); the lease end decides only who may take over, never who may write (LE-1).
 //   T8  conclude requires the cancel counter as seen (rule 5).
 
+import type { LentEntry } from '../../ports/lent.ts';
 import type {
   AnnotateWrite,
   Appended,
@@ -25,7 +26,7 @@ import type {
 } from '../../ports/store.ts';
 import { assertInvariant, TurnstoneError } from '../../protocol/errors.ts';
 import type { EpochMs } from '../../protocol/ids.ts';
-import type { Clause, Item, ItemKey, WriteOp } from './driver.ts';
+import type { Clause, Item, ItemKey, WriteOp, WriteOutcome } from './driver.ts';
 import { checkpointKey, endKey, headKey, keyRowKey, type TurnPlace, workKey } from './layout.ts';
 import { appended, claimed, positionOp, refusedHead, unexplained } from './pass-outcomes.ts';
 import { entryOut, hashOut } from './payload-codec.ts';
@@ -96,9 +97,28 @@ export async function append(table: TableContext, write: AppendWrite): Promise<A
   if (twice !== undefined) return { kind: 'lost', reason: 'already_announced', effectKey: twice };
   const place = await table.names.turn(write.ref);
   const put = positionPut(place, write.writer, write.batch, write.ref.turn);
-  const outcome = await table.driver.write([put]);
+  const outcome = await sent(table, put, write.lent ?? []);
   if (outcome.kind !== 'lost') return outcome;
+  const lent = outcome.refused.find(({ op }) => op > 0);
+  if (lent !== undefined && outcome.refused.every(({ op }) => op > 0)) {
+    return { kind: 'lost', reason: 'refused', detail: lent.detail ?? 'its condition failed' };
+  }
   return appended(outcome.refused, 0, write);
+}
+
+/** A request the engine finds wrong because of what was lent is a refusal of that, not of the store. */
+async function sent(
+  table: TableContext,
+  put: WriteOp,
+  lent: readonly LentEntry[],
+): Promise<WriteOutcome> {
+  if (lent.length === 0) return table.driver.write([put]);
+  try {
+    return await table.driver.write([put], lent);
+  } catch (error) {
+    if (!(error instanceof TurnstoneError) || error.code !== 'store_rejected') throw error;
+    return { kind: 'lost', refused: [{ op: 1, item: null, detail: error.message }] };
+  }
 }
 
 /** Extends the lease of the epoch that holds it; a lapsed one is not revived (LE-2). */

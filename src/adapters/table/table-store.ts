@@ -3,6 +3,7 @@
 // Owns: putting the verbs together. Does not own: items (layout.ts), conditions of a pass (pass-writes.ts),
 // work rows (work-rows.ts), or how an engine carries a transaction out (sqlite/, dynamodb/).
 
+import type { Lender } from '../../ports/lent.ts';
 import type { ReceiptRow } from '../../ports/receipts.ts';
 import type {
   Acceptance,
@@ -55,11 +56,13 @@ import * as waiting from './wait-rows.ts';
 import { type TryChange, WorkRows } from './work-rows.ts';
 
 export class TableStore implements TurnStore {
+  readonly lender: Lender;
   readonly #table: TableContext;
   readonly #work: WorkRows;
 
   constructor(table: TableContext) {
     this.#table = table;
+    this.lender = table.driver.lender;
     this.#work = new WorkRows(table);
   }
 
