@@ -11,6 +11,8 @@ export interface Lending {
   readonly store: TurnStore;
   /** Adds a row; refused when its id is taken. */
   post(id: string, amount: number): AtomicEntries;
+  /** An entry the store always refuses. */
+  refused(): AtomicEntries;
   /** Ids and amounts that stand, by id. */
   rows(): Promise<readonly string[]>;
 }
@@ -25,6 +27,9 @@ function sqliteLending(): Lending {
     store,
     post: (id, amount) => ({
       sqlite: [{ sql: 'INSERT INTO postings (id, amount) VALUES (?, ?)', params: [id, amount] }],
+    }),
+    refused: () => ({
+      sqlite: [{ sql: 'INSERT INTO postings (id, amount) VALUES (?, NULL)', params: ['row'] }],
     }),
     rows: async () =>
       store
@@ -57,6 +62,17 @@ async function dynamoLending(url: string): Promise<Lending> {
             TableName,
             Item: { id: { S: id }, amount: { N: `${amount}` } },
             ConditionExpression: 'attribute_not_exists(id)',
+          },
+        },
+      ],
+    }),
+    refused: () => ({
+      dynamodb: [
+        {
+          Put: {
+            TableName,
+            Item: { id: { S: 'row' } },
+            ConditionExpression: 'attribute_exists(id)',
           },
         },
       ],

@@ -11,24 +11,43 @@ import type { TurnStatus } from '../protocol/turn-status.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import type { TurnRequest } from '../runtime/turn-request.ts';
 import type { TurnView } from '../runtime/turn-view.ts';
+import { verifyTurn } from '../runtime/verify-turn.ts';
 import { withTurn } from '../runtime/with-turn.ts';
 import type { Fault, FaultKind, Process } from './process.ts';
 import { World } from './world.ts';
+
+/** What an act of a scenario may use. */
+export interface Stage {
+  readonly world: World;
+  readonly process: Process;
+  readonly request: TurnRequest;
+}
 
 /** A scenario: agents whose effects call the provider through `current()`, and one turn. */
 export interface Scenario<P> {
   readonly name: string;
   readonly provider: () => P;
-  readonly agents: (provider: P, current: () => Process) => readonly AgentDefinition[];
+  readonly agents: (
+    provider: P,
+    current: () => Process,
+    world: () => World,
+  ) => readonly AgentDefinition[];
   readonly request: (agents: readonly AgentDefinition[]) => TurnRequest;
+  /**
+   * What the process is asked to do after the delivery, one act after another: answers, stops, messages. The
+   * process of the fault does them until it dies; after the recovery a healthy one does all of them again, so an
+   * act must bear repetition. Default none.
+   */
+  readonly acts?: readonly ((stage: Stage) => Promise<unknown>)[];
   /** What must hold of the ended turn and the provider, whatever died. */
-  readonly check: (end: ExploredEnd<P>) => void;
+  readonly check: (end: ExploredEnd<P>) => void | Promise<void>;
 }
 
 export interface ExploredEnd<P> {
   readonly provider: P;
   readonly turn: TurnView;
   readonly journal: readonly RecordBody[];
+  readonly store: TurnStore;
   /** The call the fault hit and how, or null in the run without a fault. */
   readonly fault: { readonly call: number; readonly kind: FaultKind; readonly name: string } | null;
 }
@@ -66,11 +85,12 @@ async function exploreOne<P>(
 ): Promise<ExploredEnd<P>> {
   const provider = scenario.provider();
   const store = await openStore();
-  const holder: { process: Process | null } = { process: null };
-  const agents = scenario.agents(provider, () => {
-    if (holder.process === null) throw new Error('no process runs');
-    return holder.process;
-  });
+  const holder: { process: Process | null; world: World | null } = { process: null, world: null };
+  const agents = scenario.agents(
+    provider,
+    () => running(holder.process),
+    () => running(holder.world),
+  );
   const world = new (class extends World {
     override start(hit: Fault | null = null): Process {
       const process = super.start(hit);
@@ -78,15 +98,20 @@ async function exploreOne<P>(
       return process;
     }
   })({ store, agents });
+  holder.world = world;
   const request = scenario.request(agents);
   const first = world.start(fault);
-  await world.settle(first, withTurn(first.runtime, request));
+  await perform(world, request, first, scenario.acts ?? []);
   first.kill();
   await world.recover();
+  if (scenario.acts !== undefined) {
+    await perform(world, request, world.start(), scenario.acts);
+    await world.recover();
+  }
   const end = await redeliver(world, request, provider, first, fault);
   try {
     await checkPromises(world, request.ref, end);
-    scenario.check(end);
+    await scenario.check(end);
   } catch (error) {
     const where =
       end.fault === null
@@ -102,6 +127,25 @@ async function exploreOne<P>(
     await store.close();
   }
   return end;
+}
+
+function running<T>(part: T | null): T {
+  if (part === null) throw new Error('no process runs');
+  return part;
+}
+
+/** Delivers the turn and does the acts, as far as the process lives. */
+async function perform(
+  world: World,
+  request: TurnRequest,
+  process: Process,
+  acts: readonly ((stage: Stage) => Promise<unknown>)[],
+): Promise<void> {
+  const deliver = ({ process: by }: Stage) => withTurn(by.runtime, request);
+  for (const act of [deliver, ...acts]) {
+    const done = await world.settle(process, act({ world, process, request }));
+    if (done === 'died' || process.dead) return;
+  }
 }
 
 async function redeliver<P>(
@@ -126,7 +170,14 @@ async function redeliver<P>(
     throw new Error('T2: a replay called the provider');
   const hit =
     first.fired === null ? null : { call: fault.call, kind: fault.kind, name: first.fired };
-  return { provider, turn: replay.turn, journal: await bodies(world, request.ref), fault: hit };
+  const { store } = world;
+  return {
+    provider,
+    store,
+    turn: replay.turn,
+    journal: await bodies(world, request.ref),
+    fault: hit,
+  };
 }
 
 async function bodies(world: World, ref: TurnRef): Promise<readonly RecordBody[]> {
@@ -163,12 +214,18 @@ async function checkPromises<P>(world: World, ref: TurnRef, end: ExploredEnd<P>)
   const succeeded = end.turn.status === 'succeeded';
   demand((head?.revision ?? 0) === (succeeded ? 1 : 0), 'T1: the revision counts successes');
   demand(head?.open == null, 'T3: a concluded turn holds no thread');
-  const committed = new Set(world.queues.events.accepted.map((message) => message.dedupId));
+  const committed = new Set(
+    world.queues.events.accepted.flatMap(({ body, dedupId }) =>
+      body.includes('"turn.committed"') ? [dedupId] : [],
+    ),
+  );
   demand(
     committed.size === (succeeded ? 1 : 0),
     'T1: one committed event for a success, none otherwise',
   );
   demand((await world.store.workOf(ref)).length === 0, 'T1: no work is left behind');
+  const strict = await verifyTurn(world.start().runtime, ref);
+  demand(strict?.verdict !== 'diverged', `T7: a strict pass agrees, got ${JSON.stringify(strict)}`);
 }
 
 function demand(holds: boolean, promise: string): void {
