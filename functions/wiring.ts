@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto';
 import { DynamoDBClient } from '@aws-sdk/client-dynamodb';
 import type { KMSClient } from '@aws-sdk/client-kms';
 import type { SQSClient } from '@aws-sdk/client-sqs';
+import * as own from 'turnstone/agents';
 import { KmsNames } from '../src/adapters/aws/kms-names.ts';
 import { KmsVault } from '../src/adapters/aws/kms-vault.ts';
 import { SqsQueue } from '../src/adapters/aws/sqs-queue.ts';
@@ -14,6 +15,7 @@ import { NodeHttpCaller } from '../src/adapters/http/node-http-caller.ts';
 import { CedarPolicy } from '../src/adapters/policy/cedar-policy.ts';
 import { lineTelemetry } from '../src/adapters/system/line-telemetry.ts';
 import { systemClock, systemEntropy } from '../src/adapters/system/system-clock.ts';
+import { agentsOf } from '../src/agent/agents-module.ts';
 import { planAgent } from '../src/agent/plan/plan-agent.ts';
 import type { EpochMs } from '../src/protocol/ids.ts';
 import { limits } from '../src/protocol/limits.ts';
@@ -82,7 +84,7 @@ export function lambdaRuntime(): Runtime {
     clock: systemClock,
     entropy: systemEntropy,
     telemetry: lineTelemetry((line) => process.stdout.write(line), Date.now),
-    agents: new Map([planAgent(http)].map((agent) => [agent.name, agent])),
+    agents: agentsOf([planAgent(http)], own, 'agents', { http, env: process.env }),
     owner: `lambda-${randomUUID()}`,
     settings: {
       leaseMs: Number(required('TURNSTONE_LEASE_MS')),

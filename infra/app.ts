@@ -35,6 +35,7 @@ new TurnstoneStack(app, context('stack', 'Turnstone'), {
   audience: context('audience', 'turnstone').split(','),
   httpAllow: app.node.tryGetContext('httpAllow') ?? '',
   policy: policyText(),
+  agents: app.node.tryGetContext('agents'),
   atomicTables: listed('atomicTables'),
 });
 Validations.of(app).addPlugins(new AwsSolutionsChecks(app));

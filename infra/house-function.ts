@@ -16,6 +16,8 @@ export interface HouseFunctionProps {
   readonly entry: string;
   readonly seconds: number;
   readonly profile: Profile;
+  /** Module of your own agents, absolute; none by default. */
+  readonly agents?: string | undefined;
   readonly environment: Readonly<Record<string, string>>;
 }
 
@@ -57,6 +59,9 @@ export class HouseFunction extends Construct {
         sourceMap: false,
         mainFields: ['module', 'main'],
         externalModules: [],
+        ...(props.agents === undefined
+          ? {}
+          : { esbuildArgs: { '--alias:turnstone/agents': props.agents } }),
         banner: [
           "import{createRequire as __cr}from'node:module';import{dirname as __dn}from'node:path'",
           "import{fileURLToPath as __fp}from'node:url';const require=__cr(import.meta.url)",

@@ -1,5 +1,6 @@
 // One stack: tables, queues, key, functions, front door, alarms. Every grant names what it is for.
 
+import { resolve } from 'node:path';
 import type { StackProps } from 'aws-cdk-lib';
 import { CfnOutput, Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import { Rule, Schedule } from 'aws-cdk-lib/aws-events';
@@ -25,6 +26,8 @@ export interface TurnstoneStackProps extends StackProps {
   readonly httpAllow: string;
   /** Cedar policies asked before every live attempt; empty for none. */
   readonly policy: string;
+  /** Module of your own agents, a path; none by default. */
+  readonly agents?: string | undefined;
   /** Names of your own tables in this account and region that atomic members write; none by default. */
   readonly atomicTables: readonly string[];
 }
@@ -42,7 +45,13 @@ export class TurnstoneStack extends Stack {
     });
     const environment = this.#environment(tables, queues, key, props);
     const make = (name: string, entry: string, seconds: number): HouseFunction => {
-      const made = new HouseFunction(this, name, { entry, seconds, profile, environment });
+      const made = new HouseFunction(this, name, {
+        entry,
+        seconds,
+        profile,
+        environment,
+        agents: props.agents === undefined ? undefined : resolve(props.agents),
+      });
       grant(made, tables, queues, key);
       if (props.atomicTables.length > 0) this.#lend(made, props.atomicTables);
       return made;

@@ -23,6 +23,10 @@ export interface DeployOptions {
   readonly issuer: string;
   readonly httpAllow: string;
   readonly profile: 'short' | 'standard';
+  /** Module of your own agents. */
+  readonly agents?: string | undefined;
+  /** Tables of your own that they write. */
+  readonly atomicTables?: string;
 }
 
 /** `cdk bootstrap` and `cdk deploy`; throws with the end of what the CDK said. */
@@ -37,6 +41,8 @@ export function deploy(options: DeployOptions): Deployed {
     `profile=${options.profile}`,
     `issuer=${options.issuer}`,
     `httpAllow=${options.httpAllow}`,
+    ...(options.agents === undefined ? [] : [`agents=${options.agents}`]),
+    ...(options.atomicTables === undefined ? [] : [`atomicTables=${options.atomicTables}`]),
   ].flatMap((pair) => ['-c', pair]);
   run(['bootstrap', 'aws://000000000000/us-east-1', '--output', out, ...context], env);
   run(
@@ -97,6 +103,7 @@ async function command(): Promise<void> {
     issuer,
     httpAllow: process.env.TURNSTONE_HTTP_ALLOW ?? '',
     profile: 'short',
+    agents: process.env.TURNSTONE_AGENTS,
   });
   const host = `${deployed.apiId}.execute-api.localhost`;
   process.stdout.write(

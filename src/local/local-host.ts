@@ -15,6 +15,7 @@ import { MemoryQueue } from '../adapters/local/memory-queue.ts';
 import { CedarPolicy } from '../adapters/policy/cedar-policy.ts';
 import { openSqliteStore } from '../adapters/sqlite/open-sqlite-store.ts';
 import { systemClock, systemEntropy } from '../adapters/system/system-clock.ts';
+import { type AgentsModule, agentsOf } from '../agent/agents-module.ts';
 import { planAgent } from '../agent/plan/plan-agent.ts';
 import type { ApiHost } from '../api/handler.ts';
 import type { TurnRef } from '../ports/store.ts';
@@ -22,7 +23,6 @@ import type { Telemetry } from '../ports/telemetry.ts';
 import { describeError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
-import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import { handleInboxBatch } from '../runtime/drive.ts';
 import { handleIntentBatch } from '../runtime/effector.ts';
 import { dueMessage } from '../runtime/inbox-message.ts';
@@ -41,7 +41,7 @@ export interface LocalHost extends ApiHost {
 export function localHost(
   settings: LocalSettings,
   telemetry: Telemetry,
-  agents: readonly AgentDefinition[] = [],
+  own: AgentsModule = { agents: () => [] },
 ): LocalHost {
   mkdirSync(settings.data, { recursive: true, mode: 0o700 });
   const secrets = openLocalSecrets(join(settings.data, 'keys'));
@@ -49,6 +49,7 @@ export function localHost(
     path: join(settings.data, 'turnstone.sqlite'),
     keysPath: join(settings.data, 'keys', 'keys.sqlite'),
     names: secrets,
+    ...(own.ownTables === undefined ? {} : { ownTables: own.ownTables }),
     sleep: (ms) => systemClock.sleep(ms),
     random: Math.random,
   });
@@ -81,7 +82,10 @@ export function localHost(
     clock: systemClock,
     entropy: systemEntropy,
     telemetry,
-    agents: new Map([planAgent(http), ...agents].map((agent) => [agent.name, agent])),
+    agents: agentsOf([planAgent(http)], own, settings.agents ?? 'agents', {
+      http,
+      env: process.env,
+    }),
     owner: `local-${process.pid}-${randomUUID()}`,
     settings: {
       leaseMs: settings.leaseMs,

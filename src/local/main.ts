@@ -1,12 +1,19 @@
 // `npm start`: the embedded server. Its first line on standard output says that it is ready.
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { lineTelemetry } from '../adapters/system/line-telemetry.ts';
+import type { AgentsModule } from '../agent/agents-module.ts';
 import { httpServer } from './http-server.ts';
 import { localHost } from './local-host.ts';
 import { readSettings } from './settings.ts';
 
 const settings = readSettings(process.env);
 const telemetry = lineTelemetry((line) => process.stderr.write(line), Date.now);
-const host = localHost(settings, telemetry);
+const own: AgentsModule | undefined =
+  settings.agents === undefined
+    ? undefined
+    : await import(pathToFileURL(resolve(settings.agents)).href);
+const host = localHost(settings, telemetry, own);
 const server = httpServer(host);
 
 server.on('error', (error) => {

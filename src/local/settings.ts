@@ -9,6 +9,8 @@ export interface LocalSettings {
   readonly turnTimeoutMs: number;
   readonly drainMs: number;
   readonly httpAllow: string | undefined;
+  /** Module of your own agents, or undefined for none. */
+  readonly agents: string | undefined;
   /** File of Cedar policies, or undefined for none. */
   readonly policy: string | undefined;
 }
@@ -23,6 +25,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     turnTimeoutMs: whole(env, 'TURNSTONE_TURN_TIMEOUT_MS', limits.turnTimeoutMs, 1, 3_600_000),
     drainMs: whole(env, 'TURNSTONE_DRAIN_MS', limits.drainMs, 0, 3_600_000),
     httpAllow: env.TURNSTONE_HTTP_ALLOW,
+    agents: env.TURNSTONE_AGENTS === '' ? undefined : env.TURNSTONE_AGENTS,
     policy: env.TURNSTONE_POLICY === '' ? undefined : env.TURNSTONE_POLICY,
   };
 }

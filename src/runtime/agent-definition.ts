@@ -3,6 +3,8 @@
 import { digestOf } from '../protocol/canonical.ts';
 import type { AgentName } from '../protocol/ids.ts';
 import { agentName } from '../protocol/ids.ts';
+import type { InputSchema } from './input-schema.ts';
+import { checkInput, refusedInput } from './input-schema.ts';
 import type { Effect, TurnContext } from './turn-context.ts';
 
 export interface AgentDefinition {
@@ -53,6 +55,9 @@ export interface AgentOptions {
   >;
   /** Default `continue` (decision 26). */
   readonly onQuarantine?: 'continue' | 'block';
+  /** Standard Schema of the input, checked before anything is written. */
+  readonly input?: InputSchema;
+  /** Instead of a schema: checks the input; what it throws is told to the caller as `invalid_input`. */
   readonly parseInput?: (input: unknown) => unknown;
   readonly frozenPlan?: boolean;
   readonly run: (context: TurnContext, input: unknown) => Promise<unknown>;
@@ -86,7 +91,7 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
       Object.entries(options.migrations ?? {}).map(([from, step]) => [Number(from), step]),
     ),
     onQuarantine: options.onQuarantine ?? 'continue',
-    parseInput: options.parseInput ?? ((input) => input),
+    parseInput: (input) => parsed(options, input),
     frozenPlan: options.frozenPlan ?? false,
     run: options.run,
     declares: declared === null ? () => true : (kind) => declared.has(kind) || isOwn(kind),
@@ -99,6 +104,15 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
       }),
     deferredOnly: (kind) => acts.has(kind),
   };
+}
+
+function parsed(options: AgentOptions, input: unknown): unknown {
+  try {
+    const value = options.input === undefined ? input : checkInput(options.input, input);
+    return options.parseInput === undefined ? value : options.parseInput(value);
+  } catch (error) {
+    throw refusedInput(error);
+  }
 }
 
 /** Kinds of the runtime itself need no declaration: the agent's use of memory and cases is policy's matter. */

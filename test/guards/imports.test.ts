@@ -23,6 +23,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'src/adapters': ['src/protocol', 'src/ports', 'src/adapters'],
   'src/api': [...below('operator'), 'src/api'],
   'src/local': [...below('operator'), 'src/adapters', 'src/api', 'src/local'],
+  'src/index.ts': [...below('agent')],
+  'src/examples': ['src/examples'],
   functions: [...below('integrations'), 'src/adapters', 'src/api', 'functions'],
   infra: ['src/protocol/limits.ts', 'infra'],
 };

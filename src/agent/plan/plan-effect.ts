@@ -1,8 +1,9 @@
 // An HTTP effect of a plan: its identity is the request with its references resolved (page 05).
-import type { HttpCaller, HttpRequest } from '../../ports/http-caller.ts';
+import type { HttpCaller } from '../../ports/http-caller.ts';
 import { encode } from '../../protocol/canonical.ts';
-import type { Effect, EffectCall, ProbeAnswer } from '../../runtime/turn-context.ts';
-import { EffectFailure } from '../../runtime/turn-context.ts';
+import type { Effect, EffectCall } from '../../runtime/turn-context.ts';
+import type { EffectRequest } from '../http-effect.ts';
+import { performHttp, probeHttp } from '../http-effect.ts';
 import type { PlanEffect } from './plan-language.ts';
 import type { Roots } from './references.ts';
 import { resolve } from './references.ts';
@@ -58,13 +59,15 @@ function treatment(
     ...(effect.retry === undefined ? {} : { retry: defined(effect.retry) }),
     ...(effect.timeoutMs === undefined ? {} : { timeoutMs: effect.timeoutMs }),
     ...(effect.cost === undefined ? {} : { cost: defined(effect.cost) }),
-    perform: async (call) =>
-      perform(http, bind(effect.request, call.idempotencyKey), mutates, call),
+    perform: async (call) => {
+      const request = bind(effect.request, call.idempotencyKey) as EffectRequest;
+      return performHttp(http, request, mutates, call);
+    },
     ...(probe === undefined
       ? {}
       : {
           probe: (call: EffectCall) =>
-            ask(http, textOf(bind(probe.url, call.idempotencyKey)), call),
+            probeHttp(http, textOf(bind(probe.url, call.idempotencyKey)), call),
         }),
   };
 }
@@ -73,40 +76,6 @@ function treatment(
 export function defined<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(value).filter(([, member]) => member !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
-}
-
-async function perform(
-  http: HttpCaller,
-  resolved: unknown,
-  mutates: boolean,
-  call: EffectCall,
-): Promise<unknown> {
-  const { method, url, headers, body } = resolved as PlanEffect['request'];
-  const request: HttpRequest = {
-    method,
-    url,
-    headers: { ...headers, 'idempotency-key': call.idempotencyKey },
-    mutates,
-    ...(body === undefined ? {} : { body }),
-  };
-  const result = await http.call(request, call.signal);
-  if (result.kind === 'done') return result.answer;
-  const { message, code, disposition, permanent, adviceMs } = result;
-  const advice = adviceMs === undefined ? {} : { adviceMs };
-  throw new EffectFailure(message, { code, disposition, permanent, ...advice });
-}
-
-async function ask(http: HttpCaller, url: string, call: EffectCall): Promise<ProbeAnswer> {
-  const request: HttpRequest = { method: 'GET', url, headers: {}, mutates: false };
-  const result = await http.call(request, call.signal);
-  if (result.kind === 'failed') return { outcome: 'inconclusive', detail: result.message };
-  const { status, body } = result.answer;
-  if (status === 200 && typeof body === 'object' && body !== null && 'outcome' in body) {
-    if (body.outcome === 'landed')
-      return { outcome: 'landed', output: 'output' in body ? body.output : null };
-    if (body.outcome === 'did_not_happen') return { outcome: 'did_not_happen' };
-  }
-  return { outcome: 'inconclusive', detail: `the probe answered ${status} without an outcome` };
 }
 
 /** Text of a resolved value: itself, or its canonical form. */

@@ -1,0 +1,20 @@
+// What an agent is written with: `import { defineTurnAgent } from 'turnstone'`. The test kit is 'turnstone/testing'.
+export type { AgentHost, AgentsModule } from './agent/agents-module.ts';
+export { type EffectRequest, type HttpTreatment, httpCall } from './agent/http-effect.ts';
+export type { HttpAnswer, HttpCaller } from './ports/http-caller.ts';
+export type { AtomicEntries } from './ports/lent.ts';
+export type { RetryPolicy } from './protocol/backoff.ts';
+export type { Disposition, Recovery } from './protocol/effect-decision.ts';
+export { AgentError, EffectNotAppliedError, TurnstoneError } from './protocol/errors.ts';
+export { limits } from './protocol/limits.ts';
+export type { ActPerformer, AgentDefinition, AgentOptions } from './runtime/agent-definition.ts';
+export { defineTurnAgent } from './runtime/agent-definition.ts';
+export type * from './runtime/turn-context.ts';
+export {
+  BudgetExhaustedError,
+  EffectError,
+  EffectFailure,
+  GroupAbortedError,
+  TurnDroppedError,
+  TurnSuspendedError,
+} from './runtime/turn-context.ts';

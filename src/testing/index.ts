@@ -1,0 +1,16 @@
+// The test kit: `import { World, exploreCrashes } from 'turnstone/testing'`.
+export type { ExploredEnd, Scenario, Stage } from './crash-explorer.ts';
+export { exploreCrashes, faultKinds } from './crash-explorer.ts';
+export { MemoryVault } from './memory-vault.ts';
+export type { Fault, FaultKind } from './process.ts';
+export { Process } from './process.ts';
+export type { Behaviour, LedgerEntry, ProviderServer } from './provider-server.ts';
+export { providerServer } from './provider-server.ts';
+export { queueCases } from './queue-conformance.ts';
+export { ScriptedProvider } from './scripted-provider.ts';
+export { injectSdkFaults } from './sdk-faults.ts';
+export { storeCases } from './store-conformance.ts';
+export { TurnedClock } from './turned-clock.ts';
+export { brokenGroupRules, brokenUnwindRules, type MemberClass } from './undo-rules.ts';
+export type { WorldOptions } from './world.ts';
+export { World } from './world.ts';
