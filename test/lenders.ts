@@ -9,6 +9,8 @@ import { dynamoStore, skipLoudly, tools } from './stores.ts';
 
 export interface Lending {
   readonly store: TurnStore;
+  /** Name of the table. */
+  readonly table: string;
   /** Adds a row; refused when its id is taken. */
   post(id: string, amount: number): AtomicEntries;
   /** An entry the store always refuses. */
@@ -17,34 +19,44 @@ export interface Lending {
   rows(): Promise<readonly string[]>;
 }
 
-function sqliteLending(): Lending {
-  const store = openSqliteStore({
-    path: ':memory:',
-    ...tools,
-    ownTables: 'CREATE TABLE postings (id TEXT PRIMARY KEY, amount INTEGER NOT NULL) STRICT',
-  });
+/** The table beside the store: its name (with an end of its own on DynamoDB) and the column of a row's amount. */
+export interface LentTable {
+  readonly name: string;
+  readonly column: string;
+  readonly ownTables: string;
+}
+
+const postings: LentTable = {
+  name: 'postings',
+  column: 'amount',
+  ownTables: 'CREATE TABLE postings (id TEXT PRIMARY KEY, amount INTEGER NOT NULL) STRICT',
+};
+
+function sqliteLending({ name, column, ownTables }: LentTable): Lending {
+  const store = openSqliteStore({ path: ':memory:', ...tools, ownTables });
   return {
     store,
+    table: name,
     post: (id, amount) => ({
-      sqlite: [{ sql: 'INSERT INTO postings (id, amount) VALUES (?, ?)', params: [id, amount] }],
+      sqlite: [{ sql: `INSERT INTO ${name} (id, ${column}) VALUES (?, ?)`, params: [id, amount] }],
     }),
     refused: () => ({
-      sqlite: [{ sql: 'INSERT INTO postings (id, amount) VALUES (?, NULL)', params: ['row'] }],
+      sqlite: [{ sql: `INSERT INTO ${name} (id, ${column}) VALUES (?, NULL)`, params: ['row'] }],
     }),
     rows: async () =>
       store
-        .ownRows('SELECT id, amount FROM postings ORDER BY id')
+        .ownRows(`SELECT id, ${column} FROM ${name} ORDER BY id`)
         .map((row) => Object.values(row).join(':')),
   };
 }
 
-async function dynamoLending(url: string): Promise<Lending> {
+async function dynamoLending(url: string, { name, column }: LentTable): Promise<Lending> {
   const client = new DynamoDBClient({
     endpoint: url,
     region: 'us-east-1',
     credentials: { accessKeyId: 'test', secretAccessKey: 'test' },
   });
-  const TableName = `postings-${randomUUID().slice(0, 8)}`;
+  const TableName = `${name}-${randomUUID().slice(0, 8)}`;
   await client.send(
     new CreateTableCommand({
       TableName,
@@ -55,12 +67,13 @@ async function dynamoLending(url: string): Promise<Lending> {
   );
   return {
     store: await dynamoStore(url),
+    table: TableName,
     post: (id, amount) => ({
       dynamodb: [
         {
           Put: {
             TableName,
-            Item: { id: { S: id }, amount: { N: `${amount}` } },
+            Item: { id: { S: id }, [column]: { N: `${amount}` } },
             ConditionExpression: 'attribute_not_exists(id)',
           },
         },
@@ -81,7 +94,7 @@ async function dynamoLending(url: string): Promise<Lending> {
       const { Items = [] } = await client.send(
         new ScanCommand({ TableName, ConsistentRead: true }),
       );
-      return Items.map(({ id, amount }) => `${id?.S}:${amount?.N}`).sort();
+      return Items.map((item) => `${item.id?.S}:${item[column]?.N}`).sort();
     },
   };
 }
@@ -90,10 +103,11 @@ async function dynamoLending(url: string): Promise<Lending> {
 export function onEachLender(
   title: string,
   body: (open: () => Promise<Lending>) => Promise<void>,
+  table: LentTable = postings,
 ): void {
-  test(`${title} (sqlite)`, () => body(async () => sqliteLending()));
+  test(`${title} (sqlite)`, () => body(async () => sqliteLending(table)));
   const endpoint = inject('dynamodb').ministack;
   if ('url' in endpoint) {
-    test(`${title} (dynamodb)`, () => body(() => dynamoLending(endpoint.url)));
+    test(`${title} (dynamodb)`, () => body(() => dynamoLending(endpoint.url, table)));
   } else skipLoudly(`${title} (dynamodb): no emulator: ${endpoint.unavailable}`, () => undefined);
 }

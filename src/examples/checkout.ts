@@ -18,12 +18,13 @@ const Order = v.object({
 });
 type Order = v.InferOutput<typeof Order>;
 
-/** The ledger in the embedded store; on AWS it is the DynamoDB table `sales` with the key `id` (text). */
+/** The ledger in the embedded store; on AWS it is a DynamoDB table with the key `id` (text). */
 export const ownTables =
   'CREATE TABLE IF NOT EXISTS sales (id TEXT PRIMARY KEY, cents INTEGER NOT NULL) STRICT';
 
 export const agents = ({ http, env }: AgentHost) => {
   const shop = env.SHOP_URL ?? 'http://127.0.0.1:4000';
+  const table = env.SALES_TABLE ?? 'sales';
   // Stock, payments and the carrier can be asked what a call came to; the mail cannot, and knows no keys.
   const asked = (path: string, body: unknown): Effect<HttpAnswer> =>
     httpCall(
@@ -46,7 +47,7 @@ export const agents = ({ http, env }: AgentHost) => {
     const paid = await group.reversible(asked('payments/charge', order), 'money', ({ body }) =>
       asked('payments/refund', body),
     );
-    const row = posting(`sale-${order.order}`, order.total);
+    const row = posting(table, `sale-${order.order}`, order.total);
     group.atomic({ kind: 'ledger.post', args: order, entries: row }, 'ledger');
     group.deferred(mail({ order: order.order, text: 'thank you' }), 'mail');
     await group.commit([{ name: 'the charge has an id', holds: idOf(paid) !== null }]);
@@ -60,7 +61,7 @@ export const agents = ({ http, env }: AgentHost) => {
     if (decision !== 'approved')
       throw new AgentError(`the refund was ${decision}`, { code: 'refund_refused' });
     const group = undo.openGroup('refund', ['money', 'stock', 'ledger']);
-    const entries = posting(`refund-${order.order}`, -order.total);
+    const entries = posting(table, `refund-${order.order}`, -order.total);
     group.atomic({ kind: 'ledger.post', args: action, entries }, 'ledger');
     group.deferred(asked('payments/refund', sale), 'money');
     group.deferred(asked('stock/release', sale), 'stock');
@@ -91,13 +92,13 @@ export const agents = ({ http, env }: AgentHost) => {
 };
 
 /** A row of the ledger for both engines; a second one with the same id is refused. */
-function posting(id: string, cents: number): AtomicEntries {
+function posting(table: string, id: string, cents: number): AtomicEntries {
   return {
     sqlite: [{ sql: 'INSERT INTO sales (id, cents) VALUES (?, ?)', params: [id, cents] }],
     dynamodb: [
       {
         Put: {
-          TableName: 'sales',
+          TableName: table,
           Item: { id: { S: id }, cents: { N: `${cents}` } },
           ConditionExpression: 'attribute_not_exists(id)',
         },
