@@ -102,6 +102,12 @@ export const limits = Object.freeze({
   memoriesPerTurnMax: 30,
   /** Bytes of one fact's content. */
   memoryBytesMax: 100 * kib,
+  /** Facts one fact may be made from. */
+  memorySourcesMax: 20,
+  /** Writes of one transaction of the store. */
+  transactionWrites: 100,
+  /** Rounds over a subject that changes under a removal, before the store counts as unavailable. */
+  removalRoundsMax: 32,
   /** Facts one recall may bring. */
   recallMax: 100,
   recallDefault: 20,

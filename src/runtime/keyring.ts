@@ -1,9 +1,11 @@
 // The sealers of one pass, by scope: read, created on first use, opened once.
 //   T12  a scope whose row is erased has no sealer; reading it names the erasure.
 
-import type { Begun, KeyRow, ThreadRef, TurnRef, TurnStore } from '../ports/store.ts';
+import type { Begun, ThreadRef, TurnRef, TurnStore } from '../ports/store.ts';
+import type { KeyRow } from '../ports/subjects.ts';
 import type { Sealer, Vault } from '../ports/vault.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
+import type { TenantId } from '../protocol/ids.ts';
 import { splitScope } from '../protocol/scopes.ts';
 import type { Runtime } from './runtime.ts';
 
@@ -18,6 +20,10 @@ export class Keyring {
     this.#store = store;
     this.#vault = vault;
     this.#thread = thread;
+  }
+
+  get tenant(): TenantId {
+    return this.#thread.tenant;
   }
 
   /** The row of a scope as this pass saw or made it. */

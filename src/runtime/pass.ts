@@ -8,6 +8,7 @@
 import type { StopRequest } from '../ports/store.ts';
 import type { StateChange } from '../protocol/checkpoint.ts';
 import { doubtsOf } from '../protocol/doubt.ts';
+import type { AgentError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import { Meter } from '../protocol/meter.ts';
@@ -46,6 +47,8 @@ export class Pass {
   readonly staged: StagedAct[] = [];
   /** Facts of this pass, whoever staged them first. */
   readonly memories: StagedMemory[] = [];
+  /** A selection that is gone: why code does not go where its journal went (ME-10). */
+  lostMemory: AgentError | null = null;
   /** Steps as this pass met them, with how each is taken back. */
   readonly steps = new Map<string, StepState>();
   /** First uses of business keys, by kind and key (K-35). */
@@ -256,6 +259,8 @@ export class Pass {
   }
 
   diverged(divergence: Divergence): void {
+    const error = this.lostMemory;
+    if (error !== null) return this.stop({ kind: 'threw', error });
     this.stop({ kind: 'diverged', divergence });
   }
 

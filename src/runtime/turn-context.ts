@@ -180,6 +180,10 @@ export interface Remember {
   readonly purpose: string;
   readonly content: unknown;
   readonly expiresInMs?: number;
+  /** Milliseconds it may stay unread before a sweep takes it; a recall with `refreshAccess` opens them again. */
+  readonly accessWindowMs?: number;
+  /** Recalled facts it was made from: it is forgotten with them when one is forgotten in cascade. */
+  readonly derivedFrom?: readonly RecalledItem[];
 }
 
 export interface Recall {
@@ -187,6 +191,25 @@ export interface Recall {
   readonly purpose: string;
   /** Default 20. */
   readonly limit?: number;
+  /** Opens the access windows of what is found again. */
+  readonly refreshAccess?: boolean;
+}
+
+export interface Forget {
+  readonly id: string;
+  /** Also removes every version that was derived from it, however far. Default false. */
+  readonly cascade?: boolean;
+}
+
+export interface Removed {
+  /** Ids that are gone whole, and versions in all. */
+  readonly items: number;
+  readonly versions: number;
+}
+
+export interface Swept extends Removed {
+  /** Milliseconds of the epoch; what had lapsed by then went. */
+  readonly cutoff: number;
 }
 
 export interface RecalledItem {
@@ -195,6 +218,8 @@ export interface RecalledItem {
   readonly purpose: string;
   readonly content: unknown;
   readonly trust: 'trusted' | 'untrusted';
+  /** Keyed digest of everything the version holds; empty for a fact this turn staged. */
+  readonly commitment: string;
   /** ISO 8601. */
   readonly at: string;
 }
@@ -256,6 +281,10 @@ export interface TurnContext {
   remember(fact: Remember): Promise<void>;
   /** Facts of the turn's subject and one purpose, trusted first, then newest; the selection is recorded. */
   recall(query: Recall): Promise<readonly RecalledItem[]>;
+  /** Removes a fact of the turn's subject, at once; what a hold keeps refuses it (`legal_hold`). A repeat removes nothing. */
+  forget(what: Forget): Promise<Removed>;
+  /** Removes facts of the turn's subject that have lapsed, at once, except what is held. */
+  sweepMemories(): Promise<Swept>;
   /** Changes or reads a case, as an effect. */
   case(change: CaseChange): Promise<{ readonly version: number; readonly status: string }>;
   /** Runs a named part; names are unique in a turn. Steps started together run together. */

@@ -8,7 +8,7 @@ import { encode } from '../protocol/canonical.ts';
 import type { StateChange } from '../protocol/checkpoint.ts';
 import { applyChange, foldState, valueAt } from '../protocol/checkpoint.ts';
 import { hmacParts } from '../protocol/digest.ts';
-import { AgentError, TurnstoneError } from '../protocol/errors.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import { parseStepName } from '../protocol/ids.ts';
 import type { Phase } from '../protocol/keys.ts';
@@ -20,18 +20,9 @@ import { declareEffect } from './declared-effect.ts';
 import type { GroupDispatch } from './groups.ts';
 import { GroupScope, leftOpen, settleAtEnd } from './groups.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
-import {
-  checkFact,
-  checkSubject,
-  demandOwn,
-  materialise,
-  ownerEffect,
-  recallEffect,
-  stageFact,
-} from './memories.ts';
+import * as verbs from './memory-verbs.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
-import { stageDispatch } from './staged-dispatch.ts';
 import type {
   Act,
   ApprovalAnswer,
@@ -41,10 +32,13 @@ import type {
   EffectGroup,
   EventAnswer,
   EventRequest,
+  Forget,
   Recall,
   RecalledItem,
   Remember,
+  Removed,
   StepOptions,
+  Swept,
   ThreadState,
   TurnContext,
 } from './turn-context.ts';
@@ -198,37 +192,29 @@ export class TurnScope implements TurnContext {
   }
 
   async remember(fact: Remember): Promise<void> {
-    if (this.#closed) return never();
-    const pass = this.#pass;
-    checkFact(pass, fact);
     if (this.#group?.open === true) throw besideGroup(this.#group, `memory "${fact.id}"`);
-    const key = demandOwn(fact, await this.effect(ownerEffect(pass, fact)));
-    const { id, purpose, content, expiresInMs = null } = fact;
-    const site = this.#nextSite();
-    await stageDispatch(pass, site, {
-      kind: 'memory.remember',
-      args: { id, purpose, content, expiresInMs },
-      facts: (own) => ({ kind: 'MemoryStaged', site, key: own, purpose }),
-      staged: (body) => stageFact(pass, key, fact, body),
-    });
+    return this.#closed ? never() : verbs.remember(this.#verb, fact);
   }
 
   async recall(query: Recall): Promise<readonly RecalledItem[]> {
-    if (this.#closed) return never();
-    const pass = this.#pass;
-    checkSubject(pass, query.subject);
-    const found = await this.effect(recallEffect(pass, query));
-    const settle = pass.scheduler.begin();
-    return new Promise((resolve, reject) => {
-      materialise(pass, this.#step, query, found).then(
-        (items) => settle(() => resolve(items)),
-        (error: unknown) => {
-          const known = error instanceof AgentError || error instanceof EffectError;
-          if (known) settle(() => reject(error));
-          else pass.stop({ kind: 'broken', error });
-        },
-      );
-    });
+    return this.#closed ? never() : verbs.recall(this.#verb, query);
+  }
+
+  async forget(what: Forget): Promise<Removed> {
+    return verbs.forget(this.#verb, what);
+  }
+
+  async sweepMemories(): Promise<Swept> {
+    return verbs.sweepLapsed(this.#verb);
+  }
+
+  get #verb(): verbs.VerbPlace {
+    return {
+      pass: this.#pass,
+      step: this.#step,
+      effect: (effect) => this.effect(effect),
+      nextSite: () => this.#nextSite(),
+    };
   }
 
   async case(change: CaseChange): Promise<{ readonly version: number; readonly status: string }> {

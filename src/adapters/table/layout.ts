@@ -41,6 +41,7 @@
 //
 // A segment is [revision, scope, payload]; a payload is its bytes, or [digest, count, bytes] of its parts;
 // a record is [body, hash] or [body, hash, sealed]; an entry is [id, queue, body].
+import { splitScope } from '../../protocol/scopes.ts';
 import type { ItemKey } from './driver.ts';
 
 /** Hashed name of a thread, 27 characters. */
@@ -195,4 +196,25 @@ export function approvalKey(
 ): ItemKey {
   const pk = approvalPartition(which, hashedTenant, spread(wait.id, shards));
   return { table: 'WORK', pk, sk: `${instantText(wait.createdAt)}:${wait.id}` };
+}
+
+/** Rows of one subject stand in a partition of its scope, whatever its generation. */
+export function subjectPartition(scope: string): string {
+  return `S${splitScope(scope).base}`;
+}
+
+/** MEMCUR: what stands of one remembered id, or its tombstone. */
+export function memoryKey(scope: string, key: string): ItemKey {
+  return { table: 'DATA', pk: subjectPartition(scope), sk: `m:${key}` };
+}
+
+/** MEMVER: one version. */
+export function memoryVersionKey(scope: string, key: string, version: number): ItemKey {
+  const sk = `v:${key}:${String(version).padStart(6, '0')}`;
+  return { table: 'DATA', pk: subjectPartition(scope), sk };
+}
+
+/** MEMID: whose an id is, for ever. */
+export function memoryIdKey(key: string): ItemKey {
+  return { table: 'DATA', pk: `d${key}`, sk: 'd' };
 }

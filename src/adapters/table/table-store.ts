@@ -13,7 +13,6 @@ import type {
   CheckpointSegment,
   ClaimWrite,
   ConcludeWrite,
-  KeyRow,
   OutboxEntry,
   ParkWrite,
   PartSet,
@@ -26,7 +25,7 @@ import type {
   Unknown,
   Writer,
 } from '../../ports/store.ts';
-import type { CaseRow, ErasureRow } from '../../ports/subjects.ts';
+import type { CaseRow, ErasureRow, KeyRow, MemoryChange } from '../../ports/subjects.ts';
 import type {
   ClaimEventWrite,
   DecideWrite,
@@ -41,11 +40,13 @@ import type {
   WaitRow,
 } from '../../ports/waits.ts';
 import type { EpochMs, SubjectId, TenantId } from '../../protocol/ids.ts';
+import type { VersionName } from '../../protocol/lineage.ts';
 import * as events from './event-rows.ts';
 import * as intents from './intent-rows.ts';
 import { keyRowKey } from './layout.ts';
+import * as remembered from './memory-rows.ts';
 import * as passes from './pass-writes.ts';
-import { getParts, putParts } from './payload-parts.ts';
+import { dropParts, getParts, putParts } from './payload-parts.ts';
 import * as lists from './person-lists.ts';
 import * as reads from './reads.ts';
 import * as receipts from './receipt-rows.ts';
@@ -281,19 +282,40 @@ export class TableStore implements TurnStore {
   }
 
   memories(scope: string) {
-    return subjects.memories(this.#table, scope);
+    return remembered.memories(this.#table, scope);
+  }
+
+  memoryLineage(scope: string) {
+    return remembered.memoryLineage(this.#table, scope);
+  }
+
+  changeMemories(
+    tenant: TenantId,
+    key: { readonly seen: KeyRow; readonly next: KeyRow } | null,
+    scope: string,
+    changes: readonly MemoryChange[],
+  ) {
+    return remembered.changeMemories(this.#table, tenant, key, scope, changes);
+  }
+
+  dropVersions(scope: string, versions: readonly VersionName[]) {
+    return remembered.dropVersions(this.#table, scope, versions);
+  }
+
+  touchMemory(scope: string, of: VersionName, until: EpochMs) {
+    return remembered.touchMemory(this.#table, scope, of, until);
   }
 
   memoryHeads(scope: string, keys: readonly string[]) {
-    return subjects.memoryHeads(this.#table, scope, keys);
+    return remembered.memoryHeads(this.#table, scope, keys);
   }
 
   memoryVersions(scope: string, wanted: readonly { key: string; version: number }[]) {
-    return subjects.memoryVersions(this.#table, scope, wanted);
+    return remembered.memoryVersions(this.#table, scope, wanted);
   }
 
   dropMemories(scope: string) {
-    return subjects.dropMemories(this.#table, scope);
+    return remembered.dropMemories(this.#table, scope);
   }
 
   caseRow(tenant: TenantId, id: string) {
@@ -359,6 +381,10 @@ export class TableStore implements TurnStore {
 
   putParts(tenant: TenantId, set: PartSet) {
     return putParts(this.#table, tenant, set);
+  }
+
+  dropParts(tenant: TenantId, ref: { readonly digest: string; readonly count: number }) {
+    return dropParts(this.#table, tenant, ref);
   }
 
   getParts(tenant: TenantId, ref: { digest: string; count: number }) {

@@ -1,0 +1,111 @@
+// What agent code does with memory: remember, recall, forget, sweep, each in its place of the turn.
+//   ME-4, ME-9 a fact is staged and a selection recorded; ME-12 a refresh is an effect of its own; ME-15 a sweep
+//   whose outcome is unknown is a person's: its count cannot be had again.
+import { AgentError } from '../protocol/errors.ts';
+import { epochMs } from '../protocol/ids.ts';
+import type { Site } from '../protocol/record.ts';
+import { splitScope } from '../protocol/scopes.ts';
+import { remove } from './forget.ts';
+import {
+  checkFact,
+  checkNotStaged,
+  checkSubject,
+  demandOwn,
+  ownerEffect,
+  sourcesOf,
+  stageFact,
+} from './memories.ts';
+import type { Pass } from './pass.ts';
+import { materialise, recallEffect, touchEffect } from './recall.ts';
+import { stageDispatch } from './staged-dispatch.ts';
+import type {
+  Effect,
+  Forget,
+  Recall,
+  RecalledItem,
+  Remember,
+  Removed,
+  Swept,
+} from './turn-context.ts';
+import { EffectError } from './turn-context.ts';
+
+/** The place in a turn that a verb is called from. */
+export interface VerbPlace {
+  readonly pass: Pass;
+  readonly step: string;
+  effect<T>(effect: Effect<T>): Promise<T>;
+  nextSite(): Site;
+}
+
+export async function remember(place: VerbPlace, fact: Remember): Promise<void> {
+  const { pass } = place;
+  checkFact(pass, fact);
+  const found = await place.effect(ownerEffect(pass, fact));
+  const key = demandOwn(fact, found);
+  const { id, purpose, content, expiresInMs = null, accessWindowMs } = fact;
+  const derivedFrom = sourcesOf(fact, found);
+  const site = place.nextSite();
+  await stageDispatch(pass, site, {
+    kind: 'memory.remember',
+    args: {
+      id,
+      purpose,
+      content,
+      expiresInMs,
+      ...(accessWindowMs === undefined ? {} : { accessWindowMs }),
+      ...(derivedFrom.length === 0 ? {} : { derivedFrom }),
+    },
+    facts: (own) => ({ kind: 'MemoryStaged', site, key: own, purpose }),
+    staged: (body) => stageFact(pass, key, fact, derivedFrom, body),
+  });
+}
+
+export async function recall(place: VerbPlace, query: Recall): Promise<readonly RecalledItem[]> {
+  const { pass, step } = place;
+  checkSubject(pass, query.subject);
+  const found = await place.effect(recallEffect(pass, query));
+  if (query.refreshAccess === true) await place.effect(touchEffect(pass, found));
+  const settle = pass.scheduler.begin();
+  return new Promise((resolve, reject) => {
+    materialise(pass, step, query, found).then(
+      (items) => settle(() => resolve(items)),
+      (error: unknown) => {
+        if (error instanceof AgentError) pass.lostMemory ??= error;
+        const known = error instanceof AgentError || error instanceof EffectError;
+        if (known) settle(() => reject(error));
+        else pass.stop({ kind: 'broken', error });
+      },
+    );
+  });
+}
+
+export async function forget(place: VerbPlace, { id, cascade = false }: Forget): Promise<Removed> {
+  const { runtime, ref, scope } = place.pass.setup;
+  checkSubject(place.pass, undefined);
+  checkNotStaged(place.pass, id);
+  return place.effect({
+    kind: 'memory.forget',
+    args: { id, cascade },
+    recovery: 'retry',
+    perform: async () => {
+      const key = await runtime.store.memoryKey(ref.tenant, id);
+      const kind = cascade ? 'cascade' : 'forget';
+      return remove(runtime, ref.tenant, splitScope(scope).base, { kind, key, cutoff: null });
+    },
+  });
+}
+
+export async function sweepLapsed(place: VerbPlace): Promise<Swept> {
+  const { runtime, ref, scope } = place.pass.setup;
+  checkSubject(place.pass, undefined);
+  return place.effect({
+    kind: 'memory.sweep',
+    args: {},
+    recovery: 'operator',
+    perform: async () => {
+      const cutoff = epochMs(runtime.clock.now());
+      const wanted = { kind: 'sweep', key: null, cutoff } as const;
+      return { ...(await remove(runtime, ref.tenant, splitScope(scope).base, wanted)), cutoff };
+    },
+  });
+}
