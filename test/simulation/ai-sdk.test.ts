@@ -9,6 +9,7 @@ import {
   modelEffects,
   type ToolTreatments,
   toolEffects,
+  turnApproval,
 } from '../../src/integrations/ai-sdk/index.ts';
 import { tenantId, threadId, turnId } from '../../src/protocol/ids.ts';
 import type { AgentDefinition } from '../../src/runtime/agent-definition.ts';
@@ -312,6 +313,55 @@ for (const how of ways) {
     });
   });
 }
+
+for (const how of ways) {
+  test(`${how}: toolApproval of the SDK is answered through the turn, a denial with its reason [T10]`, async () => {
+    const lines: readonly Line[] = [
+      { calls: [['charge', { cents: 5 }]] },
+      { calls: [['charge', { cents: 5 }]] },
+      { text: 'Paid once.' },
+    ];
+    const talk = new Talk(lines);
+    const outside = new ScriptedProvider();
+    const agent = agentOf(async (context) => {
+      const asked = {
+        model: wrapLanguageModel({ model: talk.model, middleware: modelEffects(context) }),
+        tools: toolEffects(context, deskTools(outside), treatments),
+        toolApproval: turnApproval(context, { charge: () => 'user-approval' }),
+        prompt: 'Pay.',
+        stopWhen: isStepCount(9),
+      };
+      if (how === 'generateText') return (await generateText(asked)).text;
+      return loopResult(context, streamText(asked).text);
+    });
+    const scene = new Scene(memoryStore(), agent);
+    await scene.suspend();
+    await answer(scene, 'approve');
+    expect(await scene.view()).toMatchObject({ status: 'suspended' });
+    await answer(scene, 'deny');
+    expect(await scene.view()).toMatchObject({ status: 'succeeded', result: 'Paid once.' });
+    expect(ids(outside)).toEqual(['charge']);
+    expect(talk.seen).toHaveLength(3);
+    expect(JSON.stringify(talk.seen[2]?.prompt.at(-1))).toContain('denied');
+    expect(await scene.strict()).toMatchObject({ verdict: 'verified' });
+  });
+}
+
+test('a loop that waits goes no further, whatever its code would make of a missing answer [T10]', async () => {
+  const talk = new Talk([{ calls: [['charge', { cents: 5 }]] }]);
+  const outside = new ScriptedProvider();
+  const agent = agentOf(async (context) => {
+    const model = wrapLanguageModel({ model: talk.model, middleware: modelEffects(context) });
+    const tools = toolEffects(context, deskTools(outside), { charge: { approval: true } });
+    const { toolResults } = await generateText({ model, tools, prompt: 'Pay.' });
+    if (toolResults.length === 0) throw new Error('expected a result');
+    return toolResults.map(({ output }) => output);
+  });
+  const scene = new Scene(memoryStore(), agent);
+  await scene.suspend();
+  await answer(scene, 'approve');
+  expect(await scene.view()).toMatchObject({ status: 'succeeded', result: [{ id: 'charge-1' }] });
+});
 
 test('streamText: live parts come with each attempt; the loop sees only what was recorded, and a broken stream is charged its reserve [T11]', async () => {
   const talk = new Talk([{ text: 'The moon does it.' }]);

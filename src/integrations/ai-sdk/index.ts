@@ -6,3 +6,5 @@ export type { ModelEffectOptions } from './model-effects.ts';
 export { modelEffects } from './model-effects.ts';
 export type { ToolTreatment, ToolTreatments } from './tool-effects.ts';
 export { effectCall, ToolRefusedError, toolEffects } from './tool-effects.ts';
+export type { TurnApprovals } from './turn-approval.ts';
+export { turnApproval } from './turn-approval.ts';

@@ -8,6 +8,7 @@ import type { RetryPolicy } from '../../protocol/backoff.ts';
 import type { Recovery } from '../../protocol/effect-decision.ts';
 import { AgentError } from '../../protocol/errors.ts';
 import type { Spend } from '../../protocol/record.ts';
+import { never } from '../../runtime/never.ts';
 import type {
   ApprovalAnswer,
   ApprovalRequest,
@@ -16,6 +17,7 @@ import type {
   ProbeAnswer,
   TurnContext,
 } from '../../runtime/turn-context.ts';
+import { TurnSuspendedError } from '../../runtime/turn-context.ts';
 import { toolThrew } from './loop.ts';
 
 /** How the calls of one tool are treated. Left out, a tool mutates and a crash in it waits for a person. */
@@ -91,6 +93,8 @@ export function toolEffects<Tools extends ToolSet>(
     const run = (input: unknown, options: ToolExecutionOptions<unknown>): Promise<unknown> => {
       const call = { context, name, input, options, treatment, execute, needsApproval, steps };
       return runCall(call as ToolCall).catch((error: unknown) => {
+        // The loop rests with its turn: it must not go on, to its model or past its end, without the answer.
+        if (error instanceof TurnSuspendedError) return never();
         toolThrew(context, error);
         throw error;
       });
