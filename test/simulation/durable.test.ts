@@ -8,6 +8,7 @@ import {
   optionsFor,
   type Shop,
 } from '../../src/examples/handler.ts';
+import { refOf } from '../../src/integrations/durable/deliver.ts';
 import {
   type DurableHandler,
   type DurableOptions,
@@ -20,6 +21,7 @@ import {
 import type { TurnStore } from '../../src/ports/store.ts';
 import { EffectNotAppliedError } from '../../src/protocol/errors.ts';
 import { never } from '../../src/runtime/never.ts';
+import { exploreCrashes, type Scenario } from '../../src/testing/crash-explorer.ts';
 import { memoryStore, onEachStore } from '../stores.ts';
 import { Scene } from './scene.ts';
 
@@ -28,6 +30,14 @@ interface Order {
   readonly cents: number;
   readonly order?: string;
 }
+
+interface Example {
+  readonly request: string;
+  readonly customer: string;
+  readonly cents: number;
+}
+
+const example: Example = { request: 'r1', customer: 'ann@example.com', cents: 5 };
 
 type Body = (order: Order, turn: HandlerTurn) => Promise<unknown>;
 
@@ -177,6 +187,41 @@ onEachStore(
       status: 'failed',
       code: 'effect_arguments_changed',
     });
+  },
+);
+
+onEachStore(
+  'durable: dying at any port call charges once and mails once, for a body that takes its key [T1 T2 T4 T5 T6]',
+  async (open) => {
+    const scenario: Scenario<CountedShop> = {
+      name: 'a plain handler',
+      provider: () => new CountedShop(),
+      agents: (shop, current) => {
+        const post: Shop['post'] = (...asked) =>
+          current().provider(asked[0], () => shop.post(...asked));
+        const { input: _input, turn: _turn, ...treatment } = optionsFor({ post });
+        const runtime = () => current().runtime;
+        const turn = ({ request }: Example) => ({ turn: request });
+        return [
+          durable<Example, unknown>(chargeWith({ post }), { ...treatment, runtime, turn }).agent,
+        ];
+      },
+      request: ([agent]) => {
+        if (agent === undefined) throw new Error('a scenario has an agent');
+        const ref = refOf(agent.name, { turn: 'r1' });
+        return { ref, agent, input: example, subject: null, budget: null, actor: 'handler' };
+      },
+      check: ({ turn, provider }) => {
+        expect(turn).toMatchObject({ status: 'succeeded', result: { statusCode: 200 } });
+        expect(provider.landed).toEqual([
+          'charges {"cents":5}',
+          'mails {"charge":"charges-1","to":"ann@example.com"}',
+        ]);
+      },
+    };
+    const explored = await exploreCrashes(scenario, () => open());
+    expect(explored.statuses).toEqual({ succeeded: explored.runs });
+    expect(explored.runs).toBeGreaterThan(15);
   },
 );
 
