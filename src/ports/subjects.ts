@@ -2,6 +2,7 @@
 //   T12  a key row changes only as it was seen, and every change counts its lifecycle: whoever read it before
 //        is refused at the commit (page 09, rule 8).
 import type { EpochMs, TenantId } from '../protocol/ids.ts';
+import type { Sensitivity } from '../protocol/labels.ts';
 import type { DerivedVersion, VersionName } from '../protocol/lineage.ts';
 import type { SealedPayload, Unknown } from './store.ts';
 
@@ -43,6 +44,8 @@ export interface MemoryVersion {
   readonly version: number;
   readonly purpose: string;
   readonly trusted: boolean;
+  /** Absent: internal. */
+  readonly sensitivity?: Sensitivity;
   readonly scope: string;
   /** Sealed id, content, label, lineage. */
   readonly payload: SealedPayload;

@@ -28,6 +28,7 @@ export const errorCodes = [
   'legal_hold',
   'memory_id_reserved',
   'memory_source_gone',
+  'label_refused',
   'not_erased',
   'method_not_allowed',
   'not_found',

@@ -102,6 +102,8 @@ export const limits = Object.freeze({
   memoriesPerTurnMax: 30,
   /** Bytes of one fact's content. */
   memoryBytesMax: 100 * kib,
+  /** Characters of a label's source. */
+  labelSourceCharacters: 200,
   /** Facts one fact may be made from. */
   memorySourcesMax: 20,
   /** Writes of one transaction of the store. */

@@ -8,9 +8,12 @@ import { encode } from '../protocol/canonical.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { epochMs } from '../protocol/ids.ts';
+import type { Label } from '../protocol/labels.ts';
+import { parseLabel, undeclared } from '../protocol/labels.ts';
 import { limits } from '../protocol/limits.ts';
 import type { RecordBody } from '../protocol/record.ts';
 import { splitScope } from '../protocol/scopes.ts';
+import { taken } from './labelled.ts';
 import type { Pass } from './pass.ts';
 import { sealText } from './payloads.ts';
 import type { MemoryBody, Selected } from './recall.ts';
@@ -28,6 +31,7 @@ export interface StagedMemory {
   readonly expiresAt: EpochMs | null;
   readonly windowMs?: number;
   readonly derivedFrom: readonly Selected[];
+  readonly label: Label;
 }
 
 /** Refuses a fact or a query about somebody else, or about nobody. */
@@ -50,9 +54,14 @@ export function checkSubject(pass: Pass, named: string | undefined): void {
   }
 }
 
+/** What is to be remembered and its label: a wrapped value's own, else that of all the turn has seen (ME-3). */
+export function contentOf(pass: Pass, { content }: Remember): { value: unknown; label: Label } {
+  return taken(content, pass.labels.mark);
+}
+
 export function checkFact(pass: Pass, fact: Remember): void {
   checkSubject(pass, fact.subject);
-  const bytes = Buffer.byteLength(encode(fact.content));
+  const bytes = Buffer.byteLength(encode(contentOf(pass, fact).value));
   if (bytes > limits.memoryBytesMax) {
     throw badMemory('content', `at most ${limits.memoryBytesMax} bytes`, String(bytes));
   }
@@ -89,12 +98,18 @@ export function checkNotStaged(pass: Pass, id: string): void {
 export function ownerEffect(pass: Pass, fact: Remember): Effect<unknown> {
   const { runtime, ref, scope } = pass.setup;
   const { store } = runtime;
+  const { label } = contentOf(pass, fact);
   const wanted = fact.derivedFrom ?? [];
   const named = wanted.map(({ id, version, commitment }) => ({ id, version, commitment }));
   return {
     kind: 'memory.owner',
     args: named.length === 0 ? { id: fact.id } : { id: fact.id, derivedFrom: named },
     mutates: false,
+    policyFacts: {
+      purpose: fact.purpose,
+      trust: label.trust,
+      sensitivity: label.sensitivity,
+    },
     perform: async () => {
       const key = await store.memoryKey(ref.tenant, fact.id);
       const [head] = await store.memoryHeads(scope, [key]);
@@ -164,6 +179,12 @@ export function demandOwn(fact: Remember, found: unknown): string {
   return key;
 }
 
+/** The label of a staged fact as it was recorded; what was staged before labels is untrusted. */
+function labelIn(body: RecordBody): Label {
+  const text = body.kind === 'MemoryStaged' ? body.label : undefined;
+  return (text === undefined ? null : parseLabel(text)) ?? undeclared('unknown');
+}
+
 /** Keeps a staged fact for the commit and for this turn's own recalls. */
 export function stageFact(
   pass: Pass,
@@ -182,6 +203,7 @@ export function stageFact(
     expiresAt: expiresInMs === undefined ? null : epochMs(body.at + expiresInMs),
     ...(accessWindowMs === undefined ? {} : { windowMs: accessWindowMs }),
     derivedFrom,
+    label: labelIn(body),
   });
 }
 
@@ -197,7 +219,7 @@ export const noMemories: PreparedMemories = { writes: [], parts: [], refused: nu
 /** The versions a commit writes, over what is current now. */
 export async function stagedMemories(pass: Pass, now: EpochMs): Promise<PreparedMemories> {
   if (pass.memories.length === 0) return noMemories;
-  const { runtime, ref, sealer, scope, agent } = pass.setup;
+  const { runtime, ref, sealer, scope } = pass.setup;
   const keys = [...new Set(pass.memories.map(({ key }) => key))];
   const heads = await runtime.store.memoryHeads(scope, keys);
   const base = splitScope(scope).base;
@@ -221,13 +243,14 @@ export async function stagedMemories(pass: Pass, now: EpochMs): Promise<Prepared
       const body: MemoryBody = {
         id: fact.id,
         content: fact.content,
-        sources: [`agent:${agent.name}`],
+        sources: fact.label.sources,
       };
       const row = {
         key,
         version,
         purpose: fact.purpose,
-        trusted: false,
+        trusted: fact.label.trust === 'trusted',
+        sensitivity: fact.label.sensitivity,
         scope,
         createdAt: now,
         expiresAt: fact.expiresAt,

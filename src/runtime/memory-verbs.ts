@@ -3,6 +3,7 @@
 //   whose outcome is unknown is a person's: its count cannot be had again.
 import { AgentError } from '../protocol/errors.ts';
 import { epochMs } from '../protocol/ids.ts';
+import { labelText } from '../protocol/labels.ts';
 import type { Site } from '../protocol/record.ts';
 import { splitScope } from '../protocol/scopes.ts';
 import { remove } from './forget.ts';
@@ -10,6 +11,7 @@ import {
   checkFact,
   checkNotStaged,
   checkSubject,
+  contentOf,
   demandOwn,
   ownerEffect,
   sourcesOf,
@@ -42,7 +44,8 @@ export async function remember(place: VerbPlace, fact: Remember): Promise<void> 
   checkFact(pass, fact);
   const found = await place.effect(ownerEffect(pass, fact));
   const key = demandOwn(fact, found);
-  const { id, purpose, content, expiresInMs = null, accessWindowMs } = fact;
+  const { id, purpose, expiresInMs = null, accessWindowMs } = fact;
+  const { value: content, label } = contentOf(pass, fact);
   const derivedFrom = sourcesOf(fact, found);
   const site = place.nextSite();
   await stageDispatch(pass, site, {
@@ -55,8 +58,8 @@ export async function remember(place: VerbPlace, fact: Remember): Promise<void> 
       ...(accessWindowMs === undefined ? {} : { accessWindowMs }),
       ...(derivedFrom.length === 0 ? {} : { derivedFrom }),
     },
-    facts: (own) => ({ kind: 'MemoryStaged', site, key: own, purpose }),
-    staged: (body) => stageFact(pass, key, fact, derivedFrom, body),
+    facts: (own) => ({ kind: 'MemoryStaged', site, key: own, purpose, label: labelText(label) }),
+    staged: (body) => stageFact(pass, key, { ...fact, content }, derivedFrom, body),
   });
 }
 
@@ -68,7 +71,11 @@ export async function recall(place: VerbPlace, query: Recall): Promise<readonly 
   const settle = pass.scheduler.begin();
   return new Promise((resolve, reject) => {
     materialise(pass, step, query, found).then(
-      (items) => settle(() => resolve(items)),
+      (items) =>
+        settle(() => {
+          for (const item of items) pass.labels.see(item);
+          resolve(items);
+        }),
       (error: unknown) => {
         if (error instanceof AgentError) pass.lostMemory ??= error;
         const known = error instanceof AgentError || error instanceof EffectError;

@@ -51,6 +51,7 @@ export function recallEffect(pass: Pass, query: Recall): Effect<unknown> {
     kind: 'memory.recall',
     args: { purpose: query.purpose, limit },
     mutates: false,
+    policyFacts: { purpose: query.purpose },
     perform: async () => {
       const cutoff = Math.max(runtime.clock.now(), pass.instant);
       const rows = await standing(runtime, ref.tenant, scope, cutoff);
@@ -148,7 +149,7 @@ export async function materialise(
     version: 0,
     purpose: fact.purpose,
     content: fact.content,
-    trust: 'untrusted' as const,
+    ...fact.label,
     commitment: '',
     at: toIso(fact.at),
   }));
@@ -166,6 +167,8 @@ function itemOf(row: MemoryVersion, body: MemoryBody): RecalledItem {
     purpose: row.purpose,
     content: body.content,
     trust: row.trusted ? 'trusted' : 'untrusted',
+    sensitivity: row.sensitivity ?? 'internal',
+    sources: body.sources,
     commitment: row.commitment,
     at: toIso(row.createdAt),
   };
@@ -177,9 +180,10 @@ export function commitmentOf(
   body: MemoryBody,
 ): string {
   const { key, version, purpose, trusted, scope, createdAt, expiresAt } = row;
-  const { windowMs, derivedFrom } = row;
+  const { windowMs, derivedFrom, sensitivity } = row;
   const whole = {
     ...{ key, version, purpose, trusted, scope, createdAt, expiresAt, body },
+    ...(sensitivity === undefined ? {} : { sensitivity }),
     ...(windowMs === undefined ? {} : { windowMs }),
     ...(derivedFrom === undefined ? {} : { derivedFrom }),
   };

@@ -8,7 +8,9 @@ import type { RetryPolicy } from '../protocol/backoff.ts';
 import type { Disposition, Recovery } from '../protocol/effect-decision.ts';
 import { AgentError } from '../protocol/errors.ts';
 import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
+import type { Sensitivity, Trust } from '../protocol/labels.ts';
 import type { Spend } from '../protocol/record.ts';
+import type { Labelled, Sink } from './labelled.ts';
 
 /** What one attempt is told; both identities exist durably before it runs (K-29, T5). */
 export interface EffectCall {
@@ -76,6 +78,19 @@ export interface Effect<T> {
   readonly key?: string;
   /** Declared cost: recorded at once and reserved in the budget (rulings 3, 17). */
   readonly cost?: Partial<Spend>;
+  /**
+   * What its output is: untrusted and internal unless this says otherwise, from `effect:<kind>`. Recorded with the
+   * output, so that a later declaration does not relabel it.
+   */
+  readonly label?: {
+    readonly trust?: Trust;
+    readonly sensitivity?: Sensitivity;
+    readonly source?: string;
+  };
+  /** What its arguments must be; the agent's `sinks` of its kind count as well. */
+  readonly sink?: Sink;
+  /** Facts its policy is asked with, beside kind, actor and subject. */
+  readonly policyFacts?: Readonly<Record<string, string>>;
   perform(call: EffectCall): Promise<T>;
   /** Used with recovery `reconcile`; absent means inconclusive (RE-4). */
   probe?(call: EffectCall): Promise<ProbeAnswer>;
@@ -178,6 +193,7 @@ export interface Remember {
   /** Must be the turn's subject; default that. */
   readonly subject?: string;
   readonly purpose: string;
+  /** JSON-like, or a labelled value: the fact then carries its label, else that of all this turn has seen (ME-3). */
   readonly content: unknown;
   readonly expiresInMs?: number;
   /** Milliseconds it may stay unread before a sweep takes it; a recall with `refreshAccess` opens them again. */
@@ -193,6 +209,14 @@ export interface Recall {
   readonly limit?: number;
   /** Opens the access windows of what is found again. */
   readonly refreshAccess?: boolean;
+}
+
+/** What a release makes of a label. */
+export interface Release {
+  readonly trust?: Trust;
+  readonly sensitivity?: Sensitivity;
+  /** Why it may be; at most `limits.noteBytes`. */
+  readonly reason: string;
 }
 
 export interface Forget {
@@ -217,7 +241,10 @@ export interface RecalledItem {
   readonly version: number;
   readonly purpose: string;
   readonly content: unknown;
-  readonly trust: 'trusted' | 'untrusted';
+  readonly trust: Trust;
+  readonly sensitivity: Sensitivity;
+  /** Where it came from. */
+  readonly sources: readonly string[];
   /** Keyed digest of everything the version holds; empty for a fact this turn staged. */
   readonly commitment: string;
   /** ISO 8601. */
@@ -264,6 +291,15 @@ export interface TurnContext {
   note(text: string): void;
   /** Announces, performs and records one call [T5, T6, T7]. Throws `EffectError` when it failed or is in doubt. */
   effect<T>(effect: Effect<T>): Promise<T>;
+  /** The same, but the output stays wrapped with its label and the turn counts as not having seen it. */
+  labelled<T>(effect: Effect<T>): Promise<Labelled<T>>;
+  /** Takes a wrapped value out; from here on plain values of this turn carry its label too. */
+  open<T>(value: Labelled<T>): T;
+  /**
+   * Answers a value under a better label, for a stated reason: an effect of the kind `label.release`, journaled, and
+   * asked of the policy with the labels before and after (ME-11).
+   */
+  release<T>(value: T | Labelled<T>, to: Release): Promise<Labelled<T>>;
   /** Suspends the turn until a person answers or the deadline passes [T10]. */
   approval(request: ApprovalRequest): Promise<ApprovalAnswer>;
   /** Suspends the turn until an event of this type and correlation comes, or the deadline passes. */

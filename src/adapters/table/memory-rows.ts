@@ -11,10 +11,12 @@ import type {
 } from '../../ports/subjects.ts';
 import type { EpochMs, TenantId } from '../../protocol/ids.ts';
 import { epochMs } from '../../protocol/ids.ts';
+import type { Sensitivity } from '../../protocol/labels.ts';
+import { sensitivities } from '../../protocol/labels.ts';
 import type { DerivedVersion, VersionName } from '../../protocol/lineage.ts';
 import { splitScope } from '../../protocol/scopes.ts';
 import type { Attr, Clause, Item, WriteOp } from './driver.ts';
-import { asCount, asList, asText, ItemReader } from './item-reader.ts';
+import { asCount, asList, asText, ItemReader, skew } from './item-reader.ts';
 import { keyRowKey, memoryIdKey, memoryKey, memoryVersionKey, subjectPartition } from './layout.ts';
 import { payloadIn, payloadOut } from './payload-codec.ts';
 import { inTurns, putPlain } from './reads.ts';
@@ -38,7 +40,7 @@ export function memoryOps(writes: readonly MemoryWrite[]): readonly WriteOp[] {
     const key = memoryKey(next.scope, next.key);
     const whole: Item = { ...item, ...opens };
     if (seen > 0) {
-      const remove = ['xa', 'wm', 'wu', 'df'].filter((name) => !(name in whole));
+      const remove = ['xa', 'se', 'wm', 'wu', 'df'].filter((name) => !(name in whole));
       const when: Clause[] = [{ attr: 'n', is: 'eq', value: seen }];
       ops.push({ kind: 'update', key, change: { set: whole, remove }, when });
       return ops;
@@ -56,7 +58,7 @@ export function isMemoryOp({ key }: WriteOp): boolean {
 }
 
 function versionOut(version: MemoryVersion): Item {
-  const { windowMs, derivedFrom } = version;
+  const { windowMs, derivedFrom, sensitivity } = version;
   return {
     k: version.key,
     n: version.version,
@@ -67,6 +69,7 @@ function versionOut(version: MemoryVersion): Item {
     cm: version.commitment,
     ca: version.createdAt,
     ...(version.expiresAt === null ? {} : { xa: version.expiresAt }),
+    ...(sensitivity === undefined ? {} : { se: sensitivity }),
     ...(windowMs === undefined ? {} : { wm: windowMs }),
     ...(derivedFrom === undefined
       ? {}
@@ -86,9 +89,16 @@ function versionIn(item: Item): MemoryVersion {
     commitment: read.text('cm'),
     createdAt: epochMs(read.count('ca')),
     expiresAt: read.has('xa') ? epochMs(read.count('xa')) : null,
+    ...(read.has('se') ? { sensitivity: sensitivityIn(read.text('se')) } : {}),
     ...(read.has('wm') ? { windowMs: read.count('wm') } : {}),
     ...(read.has('df') ? { derivedFrom: read.list('df').map(derivedIn) } : {}),
   };
+}
+
+function sensitivityIn(text: string): Sensitivity {
+  const known = sensitivities.find((one) => one === text);
+  if (known === undefined) throw skew('MEMORY.se', 'a known sensitivity', text);
+  return known;
 }
 
 function derivedIn(entry: Attr): VersionName & { readonly commitment: string } {
