@@ -54,6 +54,19 @@ export async function getParts(
   return whole;
 }
 
+/** Removes the parts of a payload nobody names any more; removing them twice changes nothing. */
+export async function dropParts(
+  table: TableContext,
+  tenant: TenantId,
+  ref: { readonly digest: string; readonly count: number },
+): Promise<void> {
+  const hash = await table.names.part(tenant, ref.digest);
+  const indices = Array.from({ length: ref.count }, (_, index) => index);
+  await inTurns(indices, putsAtOnce, async (index) => {
+    await putPlain(table, { kind: 'delete', key: partKey(hash, index), when: [] });
+  });
+}
+
 function tooLarge(size: number): TurnstoneError {
   return new TurnstoneError(
     'record_too_large',
