@@ -54,7 +54,7 @@ function checkpointOf(
 const big = Array.from({ length: 20_000 }, (_, at) => `line ${at} of a long document, as it came`);
 
 onEachEngine(
-  'a state of more than 400 KB comes back, and is not stored again while it stands',
+  'a state of more than 400 KB comes back, and is not stored again while it stands [T5]',
   async (open) => {
     const requests = counted();
     const saver = saverOf(await open(requests.on));
@@ -72,7 +72,7 @@ onEachEngine(
 );
 
 onEachEngine(
-  'a put is one request, the newest checkpoint with its writes another',
+  'a put is one request, the newest checkpoint with its writes another [T5]',
   async (open) => {
     const requests = counted();
     const saver = saverOf(await open(requests.on));
@@ -99,7 +99,7 @@ onEachEngine(
   },
 );
 
-onEachEngine('another process reads what a parent holds once, then puts', async (open) => {
+onEachEngine('another process reads what a parent holds once, then puts [T5]', async (open) => {
   const requests = counted();
   const store = await open(requests.on);
   const vault = new MemoryVault();
@@ -118,7 +118,7 @@ onEachEngine('another process reads what a parent holds once, then puts', async 
 });
 
 onEachEngine(
-  'writes that are stored before their checkpoint do not hide the one before',
+  'writes that are stored before their checkpoint do not hide the one before [T1]',
   async (open) => {
     const saver = saverOf(await open());
     const one = await saver.put(root('t'), checkpointOf({ a: 1 }, { a: 1 }), meta, { a: 1 });
@@ -133,7 +133,7 @@ onEachEngine(
   },
 );
 
-onEachEngine('a repeated write keeps the first, an interrupt the last', async (open) => {
+onEachEngine('a repeated write keeps the first, an interrupt the last [T5]', async (open) => {
   const saver = saverOf(await open());
   const one = await saver.put(root('t'), checkpointOf({}, {}), meta, {});
   await saver.putWrites(one, [['a', 1]], 'task');
@@ -154,7 +154,7 @@ onEachEngine('a repeated write keeps the first, an interrupt the last', async (o
   ]);
 });
 
-onEachEngine('a history of more than one page lists whole, newest first', async (open) => {
+onEachEngine('a history of more than one page lists whole, newest first [T13]', async (open) => {
   const saver = saverOf(await open());
   let config = root('long');
   const ids: string[] = [];
@@ -171,7 +171,7 @@ onEachEngine('a history of more than one page lists whole, newest first', async 
   expect(seen).toEqual(ids.map((id) => [id, 1]));
 });
 
-onEachEngine('a deleted thread leaves no row and no part behind', async (open) => {
+onEachEngine('a deleted thread leaves no row and no part behind [T12]', async (open) => {
   const store = await open();
   const saver = saverOf(store);
   const put = await saver.put(root('gone'), checkpointOf({ big }, { big: 1 }), meta, { big: 1 });
@@ -254,7 +254,7 @@ onEachEngine('a row moved to another thread does not open [T12]', async (open) =
   await expect(saver.getTuple(root('moved'))).rejects.toThrow();
 });
 
-onEachEngine('a graph goes on in another process from what the saver kept', async (open) => {
+onEachEngine('a graph goes on in another process from what the saver kept [T13]', async (open) => {
   const store = await open();
   const vault = new MemoryVault();
   const State = Annotation.Root({
@@ -282,14 +282,14 @@ test.each([
   ['thread_id', { thread_id: 'no spaces' }, 'configurable.thread_id'],
   ['checkpoint_id', { thread_id: 't', checkpoint_id: 'a:b' }, 'configurable.checkpoint_id'],
   ['checkpoint_ns', { thread_id: 't', checkpoint_ns: 7 }, 'configurable.checkpoint_ns'],
-])('a %s that cannot be is refused by name', async (_field, configurable, named) => {
+])('a %s that cannot be is refused by name [T11]', async (_field, configurable, named) => {
   const [first] = engines;
   if (first === undefined || typeof first.open === 'string') throw new Error('no engine');
   const saver = saverOf(await first.open());
   await expect(saver.getTuple({ configurable })).rejects.toThrow(named);
 });
 
-test('a saver over a data folder finds what another one kept there', async () => {
+test('a saver over a data folder finds what another one kept there [T13]', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'turnstone-graph-'));
   try {
     const one = openGraphSaver(folder, { tenant: 'acme' });
