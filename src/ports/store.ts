@@ -26,6 +26,7 @@ import type { CaseStore, KeyRow, MemoryWrite, SubjectStore } from './subjects.ts
 import type { IntentRow, WaitStore } from './waits.ts';
 
 export type * from './people.ts';
+export type { KeyRow } from './subjects.ts';
 
 /** Names one turn; every part is the caller's own id. */
 export interface TurnRef {

@@ -17,6 +17,12 @@ export const limits = Object.freeze({
   payloadBytesMax: 5 * mib,
   /** Bytes of a value kept beside its record; larger ones go to parts. */
   inlinePayloadBytes: 2 * kib,
+  /** Bytes of a graph checkpoint kept in its row; what is over goes to parts. */
+  graphInlineBytes: 16 * kib,
+  /** Bytes of one value of a graph kept in the checkpoint; a larger one is stored once and named by later checkpoints. */
+  graphValueInlineBytes: 4 * kib,
+  /** Rows one look for a graph's newest checkpoint reads at once. */
+  graphRowsPage: 12,
   /** Bytes of one stored part. */
   partBytes: 380 * kib,
   /** Bytes of one stored item, as the table counts them. */

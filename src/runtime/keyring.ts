@@ -9,14 +9,17 @@ import type { TenantId } from '../protocol/ids.ts';
 import { splitScope } from '../protocol/scopes.ts';
 import type { Runtime } from './runtime.ts';
 
+/** The key rows of a store. */
+export type KeyStore = Pick<TurnStore, 'key' | 'createKey'>;
+
 export class Keyring {
-  readonly #store: TurnStore;
+  readonly #store: KeyStore;
   readonly #vault: Vault;
-  readonly #thread: ThreadRef;
+  readonly #thread: Pick<ThreadRef, 'tenant'>;
   readonly #sealers = new Map<string, Promise<Sealer | null>>();
   readonly #rows = new Map<string, KeyRow>();
 
-  constructor(store: TurnStore, vault: Vault, thread: ThreadRef) {
+  constructor(store: KeyStore, vault: Vault, thread: Pick<ThreadRef, 'tenant'>) {
     this.#store = store;
     this.#vault = vault;
     this.#thread = thread;

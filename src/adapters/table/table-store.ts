@@ -3,6 +3,7 @@
 // Owns: putting the verbs together. Does not own: items (layout.ts), conditions of a pass (pass-writes.ts),
 // work rows (work-rows.ts), or how an engine carries a transaction out (sqlite/, dynamodb/).
 
+import type { GraphHolder, GraphStore } from '../../ports/graphs.ts';
 import type { Lender } from '../../ports/lent.ts';
 import type { ReceiptRow } from '../../ports/receipts.ts';
 import type {
@@ -42,6 +43,7 @@ import type {
 import type { EpochMs, SubjectId, TenantId } from '../../protocol/ids.ts';
 import type { VersionName } from '../../protocol/lineage.ts';
 import * as events from './event-rows.ts';
+import { GraphRows } from './graph-rows.ts';
 import * as intents from './intent-rows.ts';
 import { keyRowKey } from './layout.ts';
 import * as remembered from './memory-rows.ts';
@@ -56,7 +58,8 @@ import { keyRowIn, keyRowOut } from './turn-codec.ts';
 import * as waiting from './wait-rows.ts';
 import { type TryChange, WorkRows } from './work-rows.ts';
 
-export class TableStore implements TurnStore {
+export class TableStore implements TurnStore, GraphHolder {
+  readonly graphs: GraphStore;
   readonly lender: Lender;
   readonly #table: TableContext;
   readonly #work: WorkRows;
@@ -64,6 +67,7 @@ export class TableStore implements TurnStore {
   constructor(table: TableContext) {
     this.#table = table;
     this.lender = table.driver.lender;
+    this.graphs = new GraphRows(table);
     this.#work = new WorkRows(table);
   }
 
