@@ -12,7 +12,9 @@
 
 import type { AgentName, EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import type { StoredRecord } from '../protocol/record.ts';
+import type { CountedSpend } from '../protocol/tenant-budget.ts';
 import type { TurnStatus } from '../protocol/turn-status.ts';
+import type { LedgerStore } from './ledger.ts';
 import type { Lender, LentEntry } from './lent.ts';
 import type {
   AttentionCondition,
@@ -263,6 +265,8 @@ export interface ConcludeWrite {
   readonly sequence: number;
   /** Subject key rows that must still be live with this generation and lifecycle (ruling 11). */
   readonly keys: readonly KeyRow[];
+  /** What the tenant's ledger gains with this write; absent without a tenant's ceiling. */
+  readonly spend?: CountedSpend;
   readonly now: EpochMs;
 }
 
@@ -321,7 +325,7 @@ export interface PartSet {
   readonly parts: readonly Uint8Array[];
 }
 
-export interface TurnStore extends WaitStore, ReceiptStore, SubjectStore, CaseStore {
+export interface TurnStore extends WaitStore, ReceiptStore, SubjectStore, CaseStore, LedgerStore {
   /** The engine whose transaction atomic members of a group may share, or null. */
   readonly lender: Lender;
   /** One consistent read round for a pass (page 09, rule 1); torn reads are read again. */

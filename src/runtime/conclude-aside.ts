@@ -15,6 +15,7 @@ import { sealContext, sealText } from './payloads.ts';
 import type { Standing } from './resume-turn.ts';
 import { personWriter } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
+import { ledgerSpend } from './tenant-meter.ts';
 import type { TurnAnswer, TurnView } from './turn-view.ts';
 import { openApprovals } from './wait-runner.ts';
 import type { RecordPayload } from './writer-parts.ts';
@@ -97,6 +98,7 @@ export async function conclude(
     entries: [],
     sequence: revision,
     keys: [],
+    ...ledgerSpend(runtime, history, writer.added, now),
     now,
   });
   if (outcome.kind === 'lost') return null;

@@ -21,6 +21,7 @@ import { brokenOff, park, unavailable } from './pass-ending.ts';
 import { relayThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
 import { suspendTurn } from './suspend-turn.ts';
+import { tenantVerdict } from './tenant-meter.ts';
 import { mayContinue } from './thread-gates.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { budgetOf } from './turn-budget.ts';
@@ -95,7 +96,7 @@ export async function runFresh(of: {
     hold,
     digest: of.digest,
     createdAt,
-    refused: null,
+    refused: await tenantVerdict(runtime, ref, pass.setup.history),
   });
 }
 
@@ -257,7 +258,7 @@ export async function runTakeover(of: {
     createdAt,
     hold: () => ({ kind: 'held' }),
     digest: admitted.body.payloadDigest,
-    refused: refusal(admitted.body, agent, runtime),
+    refused: refusal(admitted.body, agent, runtime) ?? (await tenantVerdict(runtime, ref, history)),
   });
 }
 

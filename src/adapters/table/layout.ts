@@ -35,6 +35,12 @@
 // |      |       | <due>:TH:TU            |                                                                   |
 // | LOOK | WORK  | l<shard> / event       | tn, m match, at                                                   |
 // | OWED | WORK  | n<shard> / intent id    | tn th tu, at                                                      |
+// | SPND | WORK  | b<H(tenant, period)>.   | t tokens, m minor units, of positions not counted before          |
+// |      |       | <shard> / TH:TU:<n>    |                                                                   |
+// | SUM  | WORK  | b<H(tenant, period)>.   | t, m of the rows rolled up, q version                             |
+// |      |       | <shard> / !sum         |                                                                   |
+// | ROLL | WORK  | r<shard> / H(tenant,   | nothing: a ledger somebody found long                             |
+// |      |       | period)                |                                                                   |
 // | APPR | WORK  | p|a<tenant>.<shard> /  | nothing: pending and answered approvals                           |
 // |      |       | <at>:<wait id>         |                                                                   |
 // | GCKP | DATA  | g<TH> /                | ns namespace, pa parent, sc scope, h head, m metadata, b values   |
@@ -219,6 +225,33 @@ export function dueKey(place: TurnPlace, at: number, shards: number): ItemKey {
 export function owedKey(intentId: string, shards: number): ItemKey {
   const pk = `n${Number.parseInt(intentId.slice(0, 4), 16) % shards}`;
   return { table: 'WORK', pk, sk: intentId };
+}
+
+/** A tenant's spend in one period, spread like its work. */
+export function spendPartition(hashedLedger: string, shard: number): string {
+  return `b${hashedLedger}.${shard}`;
+}
+
+export function spendKey(
+  hashedLedger: string,
+  place: TurnPlace,
+  position: number,
+  shards: number,
+): ItemKey {
+  return {
+    table: 'WORK',
+    pk: spendPartition(hashedLedger, spread(place.thread, shards)),
+    sk: `${place.thread}:${place.turn}:${position}`,
+  };
+}
+
+/** What was rolled up of one partition; it sorts before every row. */
+export function spendSumKey(hashedLedger: string, shard: number): ItemKey {
+  return { table: 'WORK', pk: spendPartition(hashedLedger, shard), sk: '!sum' };
+}
+
+export function rollKey(hashedLedger: string, shards: number): ItemKey {
+  return { table: 'WORK', pk: `r${spread(hashedLedger, shards)}`, sk: hashedLedger };
 }
 
 export function lookKey(hashedEvent: string, shards: number): ItemKey {

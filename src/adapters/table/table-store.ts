@@ -4,6 +4,7 @@
 // work rows (work-rows.ts), or how an engine carries a transaction out (sqlite/, dynamodb/).
 
 import type { GraphHolder, GraphStore } from '../../ports/graphs.ts';
+import type { LedgerNote } from '../../ports/ledger.ts';
 import type { Lender } from '../../ports/lent.ts';
 import type { ReceiptRow } from '../../ports/receipts.ts';
 import type {
@@ -52,6 +53,7 @@ import { dropParts, getParts, putParts } from './payload-parts.ts';
 import * as lists from './person-lists.ts';
 import * as reads from './reads.ts';
 import * as receipts from './receipt-rows.ts';
+import * as ledger from './spend-rows.ts';
 import * as subjects from './subject-rows.ts';
 import { sameAttr, type TableContext } from './table-context.ts';
 import { keyRowIn, keyRowOut } from './turn-codec.ts';
@@ -377,6 +379,18 @@ export class TableStore implements TurnStore, GraphHolder {
       return { kind: 'unknown', cause: new Error('a refused key row was not returned') };
     }
     return sameAttr(stands, item) ? { kind: 'done' } : { kind: 'lost', key: keyRowIn(stands) };
+  }
+
+  spentIn(tenant: TenantId, period: string) {
+    return ledger.spentIn(this.#table, tenant, period);
+  }
+
+  ledgersToRollUp(limit: number) {
+    return ledger.ledgersToRollUp(this.#table, limit);
+  }
+
+  rollUpLedger(note: LedgerNote) {
+    return ledger.rollUpLedger(this.#table, note);
   }
 
   scopeOf(ref: ThreadRef, subject: SubjectId | null) {
