@@ -6,12 +6,14 @@ import {
   attentionLines,
   journalLines,
   painter,
+  verdictLines,
 } from '../src/operator/render.ts';
 
 const usage = `usage: turnstone <command> [--json] [--url URL] [--token TOKEN]
 
   journal <thread> <turn>   every record of a turn, one line each, with the verdict over its chain
   why <thread> <turn>       why its effects were called more than once
+  verify <thread> <turn>    whether its code still agrees with its journal; 1 if not, 3 if that cannot be told
   approvals [--all]         what waits for a person
   attention                 what needs a person, with the remedy
 
@@ -31,9 +33,12 @@ const { values, positionals } = parseArgs({
 const url = values.url ?? process.env.TURNSTONE_URL ?? 'http://127.0.0.1:3000';
 const paint = painter(process.stdout.isTTY === true && process.env.NO_COLOR === undefined);
 
-async function get(path: string, role: string): Promise<Record<string, unknown>> {
+async function get(path: string, role: string, method = 'GET'): Promise<Record<string, unknown>> {
   const token = values.token ?? process.env.TURNSTONE_TOKEN ?? `dev:acme:cli:${role}`;
-  const answer = await fetch(`${url}${path}`, { headers: { authorization: `Bearer ${token}` } });
+  const answer = await fetch(`${url}${path}`, {
+    method,
+    headers: { authorization: `Bearer ${token}` },
+  });
   const body = (await answer.json()) as Record<string, unknown>;
   if (answer.ok) return body;
   throw new Error(`${answer.status} ${String(body.code ?? '')}: ${String(body.detail ?? '')}`);
@@ -70,6 +75,13 @@ async function run(): Promise<number> {
       const lines = attemptLines(await journal(thread, turn));
       print({}, lines.length === 0 ? ['every effect was called once'] : lines, '');
       return 0;
+    }
+    case 'verify': {
+      const path = `/v1/threads/${encodeURIComponent(thread)}/turns/${encodeURIComponent(turn)}/verify`;
+      const found = await get(path, 'operator', 'POST');
+      print(found, verdictLines(found, paint), '');
+      if (found.verdict === 'verified') return 0;
+      return found.verdict === 'diverged' ? 1 : 3;
     }
     case 'approvals': {
       const found = await get(`/v1/approvals?status=${values.all ? 'all' : 'pending'}`, 'approver');

@@ -110,6 +110,15 @@ export const journalSchema = v.object({
 
 export const verdictSchema = v.looseObject({
   verdict: v.picklist(['verified', 'diverged', 'cannot_replay']),
+  /** Of a divergence in its calls: which one edit it is, and whether that explains the whole journal. */
+  change: v.optional(
+    v.object({
+      class: v.picklist(['inserted', 'removed', 'swapped', 'renamed', 'arguments', 'replaced']),
+      explains: v.picklist(['all', 'part']),
+      ordinal: v.optional(v.number()),
+      step: v.optional(v.string()),
+    }),
+  ),
 });
 
 export const problemSchema = v.looseObject({

@@ -6,11 +6,15 @@ import { canonicalVersion } from '../protocol/canonical.ts';
 import { fromBase64url } from '../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
+import type { Trial } from './divergence-class.ts';
+import { classify } from './divergence-class.ts';
+import { EditedHistory } from './edited-history.ts';
 import type { History } from './history.ts';
 import { historyOf, openRecord } from './history.ts';
 import { keyringOf } from './keyring.ts';
 import { Pass } from './pass.ts';
 import type { PassEnd } from './pass-setup.ts';
+import type { Divergence } from './resume-point.ts';
 import type { Runtime } from './runtime.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { admissionFrom } from './turn-request.ts';
@@ -50,34 +54,48 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
   const sealer = await keyring.reader(body.scope);
   if (sealer === null) return cannot('erased', { declaration: digests });
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
-  const pass = new Pass({
+  const state = await loadState(
     runtime,
+    keyring,
     ref,
+    await checkpointAt(runtime, ref, (await runtime.store.thread(ref)).checkpoint, body.revision),
     agent,
-    sealer,
-    history,
-    input: agent.parseInput(admission.input),
-    subject: admission.subject,
-    actor: admission.actor,
-    budget: admission.budget,
-    seed: fromBase64url(admission.seed),
-    admittedAt: body.at as EpochMs,
-    revision: body.revision,
-    state: await loadState(
+  );
+  const strict = (over: History): Pass =>
+    new Pass({
       runtime,
-      keyring,
       ref,
-      await checkpointAt(runtime, ref, (await runtime.store.thread(ref)).checkpoint, body.revision),
       agent,
-    ),
-    scope: body.scope,
-    writer: null,
-    deadlineAt: null,
-    drain: null,
-  });
+      sealer,
+      state,
+      history: over,
+      input: agent.parseInput(admission.input),
+      subject: admission.subject,
+      actor: admission.actor,
+      budget: admission.budget,
+      seed: fromBase64url(admission.seed),
+      admittedAt: body.at as EpochMs,
+      revision: body.revision,
+      scope: body.scope,
+      writer: null,
+      deadlineAt: null,
+      drain: null,
+    });
+  const pass = strict(history);
   const end = await pass.run();
   if (pass.lostMemory !== null) return cannot('erased', { declaration: digests });
-  return { ...judge(end, history), declaration: digests };
+  const verdict = judge(end, history);
+  if (end.kind !== 'diverged') return { ...verdict, declaration: digests };
+  const edited = new EditedHistory(history, runtime.store, sealer, ref);
+  const change = await classify(edited, end.divergence, (over) => tried(strict(over), over));
+  return { ...verdict, change, declaration: digests };
+}
+
+/** One strict pass over an edited history; the code failing on a borrowed answer is a disagreement like any other. */
+async function tried(pass: Pass, over: History): Promise<Trial> {
+  const end = await pass.run();
+  if (end.kind === 'broken') return { agrees: false, unread: over.unreadCount };
+  return { agrees: judge(end, over).verdict === 'verified', unread: over.unreadCount };
 }
 
 function readHistory(positions: Parameters<typeof historyOf>[0]): History | StrictVerdict {
@@ -95,6 +113,11 @@ function cannot(reason: string, facts: Record<string, unknown> = {}): StrictVerd
   return { verdict: 'cannot_replay', reason, ...facts };
 }
 
+/** What was asked for, with its place where that is another one. */
+function placed({ kind, key, site }: NonNullable<Divergence['asked']>): Record<string, unknown> {
+  return { kind, key, ...site };
+}
+
 function judge(end: PassEnd, history: History): StrictVerdict {
   const recorded = history.conclusion?.outcome ?? '';
   switch (end.kind) {
@@ -106,7 +129,7 @@ function judge(end: PassEnd, history: History): StrictVerdict {
         moved,
         seq,
         recorded: was,
-        asked,
+        asked: asked === null ? null : placed(asked),
       };
     }
     case 'undecidable':
