@@ -106,6 +106,16 @@ export const journalSchema = v.object({
   ),
   head: v.object({ seq: v.number(), hash: v.string() }),
   verified: v.union([v.literal(true), v.object({ firstBad: v.number(), reason: v.string() })]),
+  late: v.optional(
+    v.array(
+      v.looseObject({
+        effectKey: v.string(),
+        outcome: v.picklist(['landed', 'did_not_happen']),
+        at: instant,
+        owner: v.string(),
+      }),
+    ),
+  ),
 });
 
 export const verdictSchema = v.looseObject({

@@ -76,7 +76,19 @@ export function journalLines(journal: Fields, paint: Paint): readonly string[] {
     verified === true
       ? paint('green', `chain verified, ${records.length} records`)
       : paint('red', `chain broken: ${plain(verified)}`);
-  return [...records.map((record) => recordLine(record, paint)), verdict];
+  const late = Array.isArray(journal.late) ? (journal.late as readonly Fields[]) : [];
+  return [
+    ...records.map((record) => recordLine(record, paint)),
+    ...late.map((result) => lateLine(result, paint)),
+    verdict,
+  ];
+}
+
+/** A result nobody could record any more: evidence for whoever decides a doubt. */
+function lateLine({ at, effectKey, outcome, owner, output }: Fields, paint: Paint): string {
+  const told = `${plain(outcome)} key=${plain(effectKey).slice(0, 8)}, heard too late by ${plain(owner)}`;
+  const carried = paint('dim', shortened(plain(output), 120));
+  return `${paint('dim', `late ${String(at).slice(11, 23)}`)} ${paint('yellow', told)} ${carried}`;
 }
 
 /** Why an endpoint was called as often as it was: attempts of each effect with their endings. */

@@ -12,6 +12,8 @@ import type { HistoryRecord } from './history.ts';
 import { openRecord } from './history.ts';
 import { keyringOf } from './keyring.ts';
 import { admissionOf, endView, runningView } from './known-turn.ts';
+import type { LateView } from './late-results.ts';
+import { readLate } from './late-results.ts';
 import type { Runtime } from './runtime.ts';
 import type { TurnView } from './turn-view.ts';
 
@@ -65,6 +67,8 @@ export interface JournalPage {
   readonly records: readonly JournalEntry[];
   readonly head: { readonly seq: number; readonly hash: string };
   readonly verified: true | { readonly firstBad: number; readonly reason: string };
+  /** Results that came too late for the journal: evidence, of which nothing followed (B26). */
+  readonly late: readonly LateView[];
 }
 
 /** A page of the journal after `after` (exclusive), with the verdict over the whole chain. */
@@ -100,7 +104,14 @@ export async function readJournal(
     records,
     head: { seq: links.length, hash: prevHash },
     verified: verdict.ok ? true : { firstBad: verdict.firstBad, reason: verdict.reason },
+    late: await readLate(runtime.store, ref, (scope) => keyring.reader(scope)),
   };
+}
+
+/** What came too late for a turn's journal: evidence beside its doubts (B26). */
+export async function readEvidence(runtime: Runtime, ref: TurnRef): Promise<readonly LateView[]> {
+  const keyring = keyringOf(runtime, ref, await runtime.store.begin(ref, null));
+  return readLate(runtime.store, ref, (scope) => keyring.reader(scope));
 }
 
 /** Open doubts of a turn, computed from its journal (DO-1); null when it has none. */

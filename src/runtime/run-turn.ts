@@ -14,6 +14,7 @@ import { concludeErased } from './conclude-erased.ts';
 import { emptyHistory, historyOf, openRecord } from './history.ts';
 import { JournalWriter, noPayload, payloadOf } from './journal-writer.ts';
 import type { Keyring } from './keyring.ts';
+import { keepUnwritten } from './late-results.ts';
 import { Lease } from './lease.ts';
 import { Pass } from './pass.ts';
 import type { Opened, PassOutcome } from './pass-ending.ts';
@@ -287,19 +288,26 @@ export function refusal(
 export async function drive(opened: Opened): Promise<PassOutcome> {
   const { pass, lease, writer, runtime } = opened;
   try {
-    await lookForStop(opened);
-    const end = opened.refused === null ? await pass.run() : null;
-    if (end !== null && (end.kind === 'ended' || end.kind === 'broken')) return brokenOff(end);
-    if (end?.kind === 'parked') return await park(opened, end.wakeAt);
-    if (end?.kind === 'suspended') return await suspendTurn(opened, end.waits);
-    if (end?.kind === 'undecidable') return { kind: 'again' };
-    const bodies = [...pass.setup.history.bodies(), ...writer.added];
-    const verdict = opened.refused ?? verdictOf(end ?? { kind: 'timeout' }, bodies);
-    return await finish(opened, verdict);
+    const outcome = await driven(opened);
+    if (outcome.kind === 'again') await keepUnwritten(pass, writer);
+    return outcome;
   } finally {
     lease.stop();
     runtime.telemetry.emit('pass.ended', { turnId: opened.ref.turn, records: writer.head.seq });
   }
+}
+
+async function driven(opened: Opened): Promise<PassOutcome> {
+  const { pass, writer } = opened;
+  await lookForStop(opened);
+  const end = opened.refused === null ? await pass.run() : null;
+  if (end !== null && (end.kind === 'ended' || end.kind === 'broken')) return brokenOff(end);
+  if (end?.kind === 'parked') return await park(opened, end.wakeAt);
+  if (end?.kind === 'suspended') return await suspendTurn(opened, end.waits);
+  if (end?.kind === 'undecidable') return { kind: 'again' };
+  const bodies = [...pass.setup.history.bodies(), ...writer.added];
+  const verdict = opened.refused ?? verdictOf(end ?? { kind: 'timeout' }, bodies);
+  return await finish(opened, verdict);
 }
 
 /** A pass over a thread that ever saw a stop looks for its own before it runs (rule 5). */

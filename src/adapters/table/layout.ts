@@ -19,6 +19,7 @@
 // |      |       |                        | scope, v view, cn, ca created, ua updated                         |
 // | PART | DATA  | H(digest).<i> / p      | b bytes, n count                                                  |
 // | STOP | DATA  | TH / TU:x              | by actor, r reason, sc scope, at                                  |
+// | LATE | DATA  | TH / TU:y<effect key>   | oc outcome, c code, to tokens, mu minor units, at, lo owner, sc, p |
 // | LIST | WORK  | q<tenant>.<shard> /    | tn th tu names, c condition, at                                   |
 // |      |       | TH:TU                  |                                                                   |
 // | WORK | WORK  | w<shard> / TH:TU       | tn th tu names, ac acceptance, rd run due, wk wake, en entries,   |
@@ -55,7 +56,7 @@
 // NS and TK are hashes of a graph's namespace and task; a checkpoint sorts before the writes made upon it.
 // a record is [body, hash] or [body, hash, sealed]; an entry is [id, queue, body].
 import { splitScope } from '../../protocol/scopes.ts';
-import type { ItemKey } from './driver.ts';
+import type { ItemKey, Range } from './driver.ts';
 
 /** Hashed name of a thread, 27 characters. */
 export type ThreadHash = string;
@@ -120,6 +121,17 @@ export function workKey(place: TurnPlace, shards: number): ItemKey {
 
 export function stopKey(place: TurnPlace): ItemKey {
   return { table: 'DATA', pk: place.thread, sk: `${place.turn}:x` };
+}
+
+/** A result that came too late for its journal. */
+export function lateKey(place: TurnPlace, effectKey: string): ItemKey {
+  return { table: 'DATA', pk: place.thread, sk: `${place.turn}:y${effectKey}` };
+}
+
+/** All late results of a turn; an effect key is of base64url. */
+export function lateRange(place: TurnPlace): Range & { between: readonly [string, string] } {
+  const prefix = `${place.turn}:y`;
+  return { table: 'DATA', pk: place.thread, between: [prefix, `${prefix}~`] };
 }
 
 /** A tenant's attention list, spread like its work. */
