@@ -195,6 +195,9 @@ export async function runTakeover(of: {
   const sealer = await keyring.reader(admitted.body.scope);
   if (sealer === null) return concludeErased({ runtime, ref, agent, begun, head, history });
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
+  // Asked before the lease is taken: what fails here leaves no renewal behind.
+  const refused =
+    refusal(admitted.body, agent, runtime) ?? (await tenantVerdict(runtime, ref, history));
   const lease = new Lease(runtime, ref, newWriter(runtime, head));
   const taking = lease.taking();
   const taken = await runtime.store.takeover({
@@ -259,7 +262,7 @@ export async function runTakeover(of: {
     createdAt,
     hold: () => ({ kind: 'held' }),
     digest: admitted.body.payloadDigest,
-    refused: refusal(admitted.body, agent, runtime) ?? (await tenantVerdict(runtime, ref, history)),
+    refused,
   });
 }
 
@@ -300,13 +303,16 @@ export async function drive(opened: Opened): Promise<PassOutcome> {
 async function driven(opened: Opened): Promise<PassOutcome> {
   const { pass, writer } = opened;
   await lookForStop(opened);
-  const end = opened.refused === null ? await pass.run() : null;
+  // A stop that stands is honoured, whatever the tenant has left.
+  const spared = pass.stopRequest !== null && opened.refused?.status === 'exhausted';
+  const refused = spared ? null : opened.refused;
+  const end = refused === null ? await pass.run() : null;
   if (end !== null && (end.kind === 'ended' || end.kind === 'broken')) return brokenOff(end);
   if (end?.kind === 'parked') return await park(opened, end.wakeAt);
   if (end?.kind === 'suspended') return await suspendTurn(opened, end.waits);
   if (end?.kind === 'undecidable') return { kind: 'again' };
   const bodies = [...pass.setup.history.bodies(), ...writer.added];
-  const verdict = opened.refused ?? verdictOf(end ?? { kind: 'timeout' }, bodies);
+  const verdict = refused ?? verdictOf(end ?? { kind: 'timeout' }, bodies);
   return await finish(opened, verdict);
 }
 

@@ -5,6 +5,7 @@ import { limits } from '../../src/protocol/limits.ts';
 import type { TenantBudget } from '../../src/protocol/tenant-budget.ts';
 import { periodOf } from '../../src/protocol/tenant-budget.ts';
 import { defineTurnAgent } from '../../src/runtime/agent-definition.ts';
+import { cancelTurn } from '../../src/runtime/cancel-turn.ts';
 import { assertFact, reopenTurn, resumeByPerson } from '../../src/runtime/person-acts.ts';
 import { sweep } from '../../src/runtime/sweep.ts';
 import type { TurnContext } from '../../src/runtime/turn-context.ts';
@@ -158,6 +159,21 @@ onEachStore(
     // The new day is charged what the day before was not.
     expect(await spent(scene, tenantBudget)).toEqual({ tokens: 0, minorUnits: 6 });
     expect(await scene.strict()).toMatchObject({ verdict: 'verified', outcome: 'succeeded' });
+  },
+);
+
+onEachStore(
+  'CA-2 a stop is honoured though the tenant has nothing left and the code never ran [T8 T11]',
+  async (open) => {
+    const outside = new Outside();
+    const { tenantBudget } = ceiling({ tokens: 10 });
+    const scene = new Scene(await open(), agentOf(billing(outside, 20)), { tenantBudget });
+    expect(await scene.conclude('t1')).toMatchObject({ status: 'succeeded' });
+    expect(await scene.conclude('t2')).toMatchObject({ status: 'exhausted' });
+    await cancelTurn(scene.world.start().runtime, scene.ref('t2'), 'enough', 'olga');
+    await scene.passTime(60_000);
+    expect(await scene.view('t2')).toMatchObject({ status: 'cancelled' });
+    expect(outside.requests).toBe(1);
   },
 );
 

@@ -1,5 +1,6 @@
 // A tenant's ceiling: periods, verdicts, the text a host gives it, and what a rest adds to the ledger.
 import { expect, test } from 'vitest';
+import { readSettings } from '../../../src/local/settings.ts';
 import { spendOfRest } from '../../../src/protocol/meter.ts';
 import type { RecordBody } from '../../../src/protocol/record.ts';
 import { parseTenantBudget, periodOf, tenantRefusal } from '../../../src/protocol/tenant-budget.ts';
@@ -40,6 +41,15 @@ test('the text of a ceiling is read whole or refused by the name of its setting 
     expect(() => parseTenantBudget('CEILING', text), text).toThrow(/^CEILING: expected/);
   }
   expect(() => parseTenantBudget('CEILING', 'day,tokens=1,tokens=2')).toThrow('tokens once');
+});
+
+test('the local server takes a ceiling from its environment [T11]', () => {
+  expect(readSettings({}).tenantBudget).toBeUndefined();
+  expect(readSettings({ TURNSTONE_TENANT_BUDGET: 'day,tokens=5' }).tenantBudget).toEqual({
+    period: 'day',
+    tokens: 5,
+  });
+  expect(() => readSettings({ TURNSTONE_TENANT_BUDGET: 'day' })).toThrow('TURNSTONE_TENANT_BUDGET');
 });
 
 const site = { step: '', phase: 'forward', ordinal: 0 } as const;
