@@ -15,7 +15,7 @@ import type { GroupOutcome } from '../protocol/record.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Pass } from './pass.ts';
 import type { AtomicEffect, Effect, EffectGroup } from './turn-context.ts';
-import { EffectError, GroupAbortedError } from './turn-context.ts';
+import { EffectError, GroupAbortedError, TurnSuspendedError } from './turn-context.ts';
 
 /** How a group dispatches: under its name, exempt from the budget's verdict when it takes back. */
 export interface GroupDispatch {
@@ -345,17 +345,34 @@ function bad(field: string, expected: string, got: string): TurnstoneError {
   });
 }
 
-/** What a step that ended with an open group comes to (page 01, section 7, the table of situations). */
-export async function settleAtEnd(group: GroupScope | null): Promise<void> {
-  if (group === null || !group.open) return;
-  await group.takeBack('the step ended with the group open', { idle: false });
-}
-
-/** The error of a step that returned and left its group open. */
-export function leftOpen(group: GroupScope): AgentError {
-  return new AgentError(`the step returned with group "${group.name}" open`, {
+/**
+ * Runs a body and settles the group it may have left open: a step's, an undo's or the turn's own (GR-9). A pause or
+ * a doubt leaves it as it is; a body that returns with its group open fails loudly.
+ */
+export async function settling<T>(
+  group: () => GroupScope | null,
+  body: () => Promise<T>,
+): Promise<T> {
+  let value: T;
+  try {
+    value = await body();
+  } catch (error) {
+    const rests = error instanceof TurnSuspendedError;
+    const doubt = error instanceof EffectError && error.undecided;
+    if (!rests && !doubt) await settleAtEnd(group());
+    throw error;
+  }
+  const left = group();
+  if (left?.open !== true) return value;
+  await settleAtEnd(left);
+  throw new AgentError(`the step returned with group "${left.name}" open`, {
     code: 'group_left_open',
   });
+}
+
+async function settleAtEnd(group: GroupScope | null): Promise<void> {
+  if (group?.open !== true) return;
+  await group.takeBack('the step ended with the group open', { idle: false });
 }
 
 /** Takes groups back one after another; one that cannot be is recorded as quarantined and stops the rest. */

@@ -18,7 +18,7 @@ import { type AtomicMember, runAtomic } from './atomic-members.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import { runEffect } from './effect-runner.ts';
 import type { GroupScope } from './groups.ts';
-import { abortGroups } from './groups.ts';
+import { abortGroups, settling } from './groups.ts';
 import type { StagedMemory } from './memories.ts';
 import { never } from './never.ts';
 import { notAwaited, type PassEnd, type PassSetup } from './pass-setup.ts';
@@ -261,7 +261,9 @@ export class Pass {
 
   async #runMain(root: TurnScope): Promise<void> {
     try {
-      const value = await this.setup.agent.run(root, this.setup.input);
+      const { agent, input } = this.setup;
+      const run = () => agent.run(root, input);
+      const value = await settling(() => root.group, run);
       this.#main =
         this.#outstanding === 0
           ? { kind: 'returned', value }

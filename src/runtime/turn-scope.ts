@@ -18,7 +18,7 @@ import { exhausted } from './budget-pause.ts';
 import { caseEffect } from './cases.ts';
 import { declareEffect } from './declared-effect.ts';
 import type { GroupDispatch } from './groups.ts';
-import { GroupScope, leftOpen, settleAtEnd } from './groups.ts';
+import { GroupScope, settling } from './groups.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import {
   checkFact,
@@ -290,7 +290,11 @@ export class TurnScope implements TurnContext {
     pass.stepOpened();
     try {
       await pass.boundary();
-      const value = await bodyOf(pass, step, body);
+      const scope = new TurnScope(pass, step);
+      const value = await settling(
+        () => scope.group,
+        () => body(scope),
+      );
       this.#allRead(step);
       state.output = value;
       if (recorded.outcome !== 'ok') {
@@ -357,28 +361,6 @@ export class TurnScope implements TurnContext {
     const mac = hmacParts(this.#pass.setup.seed, 'turnstone.draw.1', [this.#step, this.#draws]);
     return Uint8Array.from(mac.subarray(0, count));
   }
-}
-
-/** Runs a step's body and settles the group it may have left open (GR-9). */
-async function bodyOf<T>(
-  pass: Pass,
-  step: string,
-  body: (step: TurnContext) => Promise<T>,
-): Promise<T> {
-  const scope = new TurnScope(pass, step);
-  let value: T;
-  try {
-    value = await body(scope);
-  } catch (error) {
-    const rests = error instanceof TurnSuspendedError;
-    const doubt = error instanceof EffectError && error.undecided;
-    if (!rests && !doubt) await settleAtEnd(scope.group);
-    throw error;
-  }
-  const { group } = scope;
-  if (group?.open !== true) return value;
-  await settleAtEnd(group);
-  throw leftOpen(group);
 }
 
 function besideGroup(group: GroupScope, what: string): TurnstoneError {

@@ -11,6 +11,7 @@ import { describeError } from '../protocol/errors.ts';
 import type { RecordBody } from '../protocol/record.ts';
 import type { Compensation, UndoAction } from '../protocol/saga.ts';
 import { planUnwind, stepEvidence, stuckGroup } from '../protocol/saga.ts';
+import { settling } from './groups.ts';
 import { openRecord } from './history.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Pass } from './pass.ts';
@@ -213,7 +214,12 @@ async function undo(pass: Pass, step: string, output: unknown): Promise<TurnErro
   try {
     const state = pass.steps.get(step);
     if (state?.undo === undefined) throw new Error(`step "${step}" has no undo`);
-    await state.undo(new TurnScope(pass, step, 'compensating'), output);
+    const { undo: takeBack } = state;
+    const scope = new TurnScope(pass, step, 'compensating');
+    await settling(
+      () => scope.group,
+      () => takeBack(scope, output),
+    );
     compensated('ok', null);
     return null;
   } catch (error) {
