@@ -15,6 +15,7 @@ export function lawsOf(script: Script): Readonly<Record<string, Law>> {
   const held = names('reversible');
   const gated = [...names('atomic'), ...names('deferred')];
   const reads = new Set(names('read'));
+  const isMember = (name: string): boolean => members.some((call) => call.name === name);
   const mutating = members.map(({ name }) => name).filter((name) => !reads.has(name));
   return {
     'a gated member acts only past the frontier': ({ journal, world }) => {
@@ -80,8 +81,11 @@ export function lawsOf(script: Script): Readonly<Record<string, Law>> {
       for (const word of journal) {
         const [kind, name = ''] = word.split(' ');
         const undoes = name.startsWith('undo-');
-        const [open] = undoes && kind === 'ES' ? openIn(doubts) : [];
-        if (open !== undefined) return `${name} was announced while ${open} was in doubt`;
+        const open = openIn(doubts);
+        // A reversal looks at its own group, an undo and the start of an unwind at the whole turn.
+        const around = name.startsWith('undo-r') ? open.find((one) => isMember(one)) : open[0];
+        const begins = (kind === 'ES' && undoes) || kind === 'US';
+        if (begins && around !== undefined) return `${word} while ${around} was in doubt`;
         if (!undoes && !reads.has(name) && name !== 'w') hear(doubts, word);
       }
       return null;
@@ -111,11 +115,14 @@ export function lawsOf(script: Script): Readonly<Record<string, Law>> {
       }
       return world.includes('a') && !world.includes('undo-a') ? `${outcome}, and a stands` : null;
     },
-    'taking back is the end of the forward phase': ({ journal }) => {
-      const back = journal.findIndex((word) => word.startsWith('ES undo-'));
-      if (back < 0 || script.ends === 'abort' || script.swallows) return null;
-      const later = journal.slice(back).find((word) => /^ES (?!undo-)/.test(word));
-      return later === undefined ? null : `${later} after something was taken back`;
+    'a stop keeps new calls from starting': ({ journal, stop }) => {
+      if (typeof stop !== 'number') return null;
+      for (const [at, word] of journal.entries()) {
+        if (at < stop || !/^ES (?!undo-|w )\S+ \S+ 1 /.test(word)) continue;
+        const before = journal.slice(0, at);
+        if (!gated.some((name) => doneAt(before, name) < at)) return `${word} after the stop`;
+      }
+      return null;
     },
     'code and journal never part': ({ journal }) =>
       journal.some((word) => word.endsWith(' divergence')) ? 'a divergence' : null,

@@ -25,7 +25,8 @@ export interface GroupState {
   readonly made: Readonly<Record<string, Fate | 'cleared' | 'again'>>;
   /** What landed in the world, in order. */
   readonly world: readonly string[];
-  readonly stop: 'none' | 'asked' | 'seen';
+  /** A number once a pass has seen it: how much was durable then. */
+  readonly stop: 'none' | 'asked' | number;
   /** The sibling is still ill. */
   readonly ill: boolean;
 }
@@ -111,7 +112,7 @@ class GroupModel implements Model<GroupState> {
 
   #begun(state: GroupState): GroupState {
     const { journal, stop } = state;
-    const seen = stop === 'none' ? 'none' : 'seen';
+    const seen = stop === 'asked' ? journal.length : stop;
     return this.#written({ ...state, from: journal.length, stop: seen });
   }
 
@@ -134,7 +135,7 @@ class GroupModel implements Model<GroupState> {
       journal: [...state.journal, ...state.buffer],
       from: state.from ?? 0,
       made: new Set(Object.keys(state.made)),
-      stopped: state.stop === 'seen',
+      stopped: typeof state.stop === 'number',
       ill: state.ill,
     });
   }
@@ -265,7 +266,7 @@ class GroupModel implements Model<GroupState> {
         const buffer = [...state.buffer, word];
         return { name, state: this.#written({ ...state, buffer }) };
       }
-      if (state.stop === 'seen' && site.phase === 'forward') {
+      if (typeof state.stop === 'number' && site.phase === 'forward') {
         const undone = words.failed(call, site, attempt, 'did_not_happen', true);
         return {
           name,
@@ -322,7 +323,10 @@ class GroupModel implements Model<GroupState> {
         outside: true,
       });
     if (stop === 'asked' && from !== null)
-      moves.push({ name: 'the stop is seen', state: this.#written({ ...state, stop: 'seen' }) });
+      moves.push({
+        name: 'the stop is seen',
+        state: this.#written({ ...state, stop: state.journal.length }),
+      });
     return moves;
   }
 }

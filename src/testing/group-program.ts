@@ -16,8 +16,8 @@ export interface Script {
   readonly members: readonly CallSpec[];
   /** Everything else the turn may call: undos, reversals, the step before, the wait. */
   readonly others: readonly CallSpec[];
-  /** Eager members run side by side. */
-  readonly together: boolean;
+  /** Eager members run one after another, side by side, or are not waited for. */
+  readonly eager: 'in turn' | 'together' | 'unawaited';
   /** The code catches what fails and goes on. */
   readonly swallows: boolean;
   /** The step asks somebody while its group is open. */
@@ -28,6 +28,8 @@ export interface Script {
   readonly invariantHolds: boolean;
   /** A step before the group, taken back by its undo. */
   readonly before: boolean;
+  /** The code goes on whatever the step before it came to. */
+  readonly shrugs: boolean;
   readonly declared: Compensation;
   /** A step after the group fails. */
   readonly failsAfter: boolean;
@@ -139,9 +141,10 @@ export class ModelGroup {
     const now = script.members.filter(
       ({ as }) => as === 'read' || as === 'reversible' || (as === 'deferred' && !rules.holdsBack),
     );
-    if (script.together) for (const call of now) yield* this.#start(call);
+    if (script.eager !== 'in turn') for (const call of now) yield* this.#start(call);
+    if (script.eager === 'unawaited') return;
     for (const call of now) {
-      if (!script.together) yield* this.#start(call);
+      if (script.eager === 'in turn') yield* this.#start(call);
       const error = yield* this.#hearOne();
       if (error !== null && !script.swallows) throw error;
     }
@@ -310,7 +313,11 @@ export class Program {
 
   *forward(): Code<string> {
     const { script, call } = this.#of;
-    if (script.before) yield* this.#step('a', (sites) => alone(call('a'), sites.next()));
+    try {
+      if (script.before) yield* this.#step('a', (sites) => alone(call('a'), sites.next()));
+    } catch (error) {
+      if (!script.shrugs) throw error;
+    }
     yield* this.#step('s', (sites) => this.#settling(sites));
     if (script.failsAfter)
       // biome-ignore lint/correctness/useYield: a step that fails at once calls nobody.

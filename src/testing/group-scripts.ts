@@ -13,6 +13,7 @@ const look = callOf('look', 'read', { fates: ['lands', 'refused', 'silent'] });
 const row = callOf('row', 'atomic', { fates: ['lands', 'refused'] });
 const d1 = callOf('d1', 'deferred');
 const d2 = callOf('d2', 'deferred');
+const brief = callOf('r2', 'reversible', { fates: ['lands', 'refused', 'lost'] });
 
 const others = (changed: readonly CallSpec[] = []): readonly CallSpec[] => {
   const usual = [
@@ -31,13 +32,14 @@ function script(name: string, of: Partial<Script>): Script {
     name,
     members: [r1, d1],
     others: others(),
-    together: false,
+    eager: 'in turn',
     swallows: false,
     waits: false,
     sibling: false,
     ends: 'commit',
     invariantHolds: true,
     before: false,
+    shrugs: false,
     declared: 'undeclared',
     failsAfter: false,
     reopenings: 1,
@@ -55,12 +57,13 @@ export const groupScripts: readonly Script[] = [
       d2,
     ],
   }),
-  script('members side by side', { members: [r1, r2, d1], together: true }),
+  script('members side by side', { members: [r1, brief, d1], eager: 'together' }),
   script('members side by side, one swallowed', {
-    members: [r1, r2, d1],
-    together: true,
+    members: [brief, look, d1],
+    eager: 'together',
     swallows: true,
   }),
+  script('members nobody waits for', { members: [r1, brief, d1], eager: 'unawaited' }),
   script('a false invariant', { members: [r1, r2, row, d1], invariantHolds: false }),
   script('the step takes its group back', { members: [r1, r2, d1], ends: 'abort' }),
   script('the step throws', { members: [r1, r2, d1], ends: 'throw', before: true }),
@@ -79,17 +82,23 @@ export const groupScripts: readonly Script[] = [
       callOf('d1', 'deferred', { recovery: 'idempotent', tries: 2 }),
     ],
   }),
-  script('a stop', { members: [r1, r2, d1, d2], stops: true, before: true }),
+  script('a stop', { members: [r1, d1, d2], stops: true, before: true }),
   script('a stop around rows', { members: [r1, row, d1], stops: true, declared: 'compensatable' }),
   script('a stop of calls that may be asked', {
     members: [
       callOf('r1', 'reversible', { recovery: 'reconcile' }),
-      callOf('d1', 'deferred', { recovery: 'reconcile' }),
-      d2,
+      callOf('d1', 'deferred', { recovery: 'reconcile', fates: ['lands', 'lost'] }),
     ],
     stops: true,
   }),
   script('a stop while the step waits', { waits: true, stops: true, before: true }),
+  script('a stop beside a doubt of a step before', {
+    waits: true,
+    stops: true,
+    before: true,
+    shrugs: true,
+    others: others([callOf('a', 'plain', { fates: ['lands', 'lost', 'silent'] })]),
+  }),
   script('a failing sibling while the step waits', {
     members: [r1, r2, d1],
     waits: true,
