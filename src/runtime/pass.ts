@@ -28,10 +28,10 @@ import type { Divergence } from './resume-point.ts';
 import { attemptKey, recordedAs } from './resume-point.ts';
 import { Scheduler } from './scheduler.ts';
 import type { Act } from './turn-context.ts';
-import { TurnSuspendedError } from './turn-context.ts';
+import { type EffectError, TurnSuspendedError } from './turn-context.ts';
 import { TurnScope } from './turn-scope.ts';
 import type { StepState, UnwindEnd, UnwindStart } from './unwind.ts';
-import { decideUnwind, recordForwardEnd, runUnwind, takesBack } from './unwind.ts';
+import { decideUnwind, recordForwardEnd, runUnwind, severest, takesBack } from './unwind.ts';
 import type { OpenWait, WaitSpec } from './wait-runner.ts';
 import { runWait } from './wait-runner.ts';
 
@@ -50,6 +50,8 @@ export class Pass {
   readonly steps = new Map<string, StepState>();
   /** First uses of business keys, by kind and key (K-35). */
   readonly keys = new Map<string, KeyUse>();
+  /** What the first step that nobody can decide ended with. */
+  undecided: EffectError | null = null;
   /** Groups that were opened in this pass. */
   readonly groups = new Set<GroupScope>();
   readonly #waiting = new Map<string, OpenWait>();
@@ -314,7 +316,7 @@ export class Pass {
     }
     if (main !== null && (this.#openSteps === 0 || this.#parked === 0)) {
       if (this.#restsAt(main)) return false;
-      this.#endForward(main);
+      this.#endForward(severest(main, this.undecided));
       return true;
     }
     if (!this.historyOnly || this.#parked > 0) return false;

@@ -302,10 +302,10 @@ export class TurnScope implements TurnContext {
       }
       return value;
     } catch (error) {
+      const undecided = error instanceof EffectError && error.undecided;
+      if (undecided) pass.undecided ??= error;
       const stopped =
-        error instanceof TurnSuspendedError ||
-        error instanceof BudgetExhaustedError ||
-        (error instanceof EffectError && error.undecided);
+        undecided || error instanceof TurnSuspendedError || error instanceof BudgetExhaustedError;
       if (!stopped && recorded.outcome === null) {
         writer?.ride({ kind: 'StepFinished', step, outcome: 'failed' }, noPayload);
       }

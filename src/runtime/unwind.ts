@@ -57,6 +57,14 @@ type ForwardEnd =
   | { readonly kind: 'cancelled'; readonly request: StopRequest }
   | null;
 
+/** CC-2: a step that nobody can decide outranks what the code throws, be the call in doubt a read (E138). */
+export function severest<T extends { readonly kind: 'returned' | 'threw' }>(
+  main: T,
+  undecided: EffectError | null,
+): T | { readonly kind: 'threw'; readonly error: unknown } {
+  return main.kind === 'threw' && undecided !== null ? { kind: 'threw', error: undecided } : main;
+}
+
 /** A failed or stopped forward phase takes its open groups back; a pause or a doubt leaves them (E205). */
 export function takesBack(end: ForwardEnd): boolean {
   if (end === null || end.kind === 'cancelled') return true;
