@@ -15,7 +15,7 @@ import type { Site } from '../protocol/record.ts';
 import { exhausted } from './budget-pause.ts';
 import { caseEffect } from './cases.ts';
 import type { GroupDispatch } from './groups.ts';
-import { GroupScope, leftOpen, settleAtEnd } from './groups.ts';
+import { GroupScope, settling } from './groups.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import { bindFor, declareIn, releaseOf } from './label-verbs.ts';
 import { Labelled } from './labelled.ts';
@@ -322,7 +322,11 @@ export class TurnScope implements TurnContext {
     pass.stepOpened();
     try {
       await pass.boundary();
-      const value = await bodyOf(pass, step, body);
+      const scope = new TurnScope(pass, step);
+      const value = await settling(
+        () => scope.group,
+        () => body(scope),
+      );
       this.#allRead(step);
       state.output = value;
       if (recorded.outcome !== 'ok') {
@@ -330,10 +334,10 @@ export class TurnScope implements TurnContext {
       }
       return value;
     } catch (error) {
+      const undecided = error instanceof EffectError && error.undecided;
+      if (undecided) pass.undecided ??= error;
       const stopped =
-        error instanceof TurnSuspendedError ||
-        error instanceof BudgetExhaustedError ||
-        (error instanceof EffectError && error.undecided);
+        undecided || error instanceof TurnSuspendedError || error instanceof BudgetExhaustedError;
       if (!stopped && recorded.outcome === null) {
         writer?.ride({ kind: 'StepFinished', step, outcome: 'failed' }, noPayload);
       }
@@ -389,26 +393,4 @@ export class TurnScope implements TurnContext {
     const mac = hmacParts(this.#pass.setup.seed, 'turnstone.draw.1', [this.#step, this.#draws]);
     return Uint8Array.from(mac.subarray(0, count));
   }
-}
-
-/** Runs a step's body and settles the group it may have left open (GR-9). */
-async function bodyOf<T>(
-  pass: Pass,
-  step: string,
-  body: (step: TurnContext) => Promise<T>,
-): Promise<T> {
-  const scope = new TurnScope(pass, step);
-  let value: T;
-  try {
-    value = await body(scope);
-  } catch (error) {
-    const rests = error instanceof TurnSuspendedError;
-    const doubt = error instanceof EffectError && error.undecided;
-    if (!rests && !doubt) await settleAtEnd(scope.group);
-    throw error;
-  }
-  const { group } = scope;
-  if (group?.open !== true) return value;
-  await settleAtEnd(group);
-  throw leftOpen(group);
 }
