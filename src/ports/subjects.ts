@@ -161,7 +161,12 @@ export interface CaseRow {
   }[];
   readonly turns: readonly { readonly thread: string; readonly turn: string }[];
   /** The last writers' keys with the version each one made: how a repeat finds its own write (E234). */
-  readonly writers: readonly { readonly key: string; readonly version: number }[];
+  readonly writers: readonly {
+    readonly key: string;
+    readonly version: number;
+    /** What stood before, for a repeat to answer the same (CS-3). */
+    readonly from?: string;
+  }[];
 }
 
 export interface CaseStore {

@@ -24,6 +24,7 @@ export const errorCodes = [
   'invalid_durable_turn_result',
   'journal_corrupt',
   'key_service_unavailable',
+  'wrapping_key_retired',
   'lease_lost',
   'legal_hold',
   'memory_id_reserved',

@@ -265,7 +265,8 @@ export class TurnScope implements TurnContext {
 
   async case(change: CaseChange): Promise<{ readonly version: number; readonly status: string }> {
     const found = await this.effect(caseEffect(this.#pass, change));
-    return found as { readonly version: number; readonly status: string };
+    const { version, status } = found as { version: number; status: string };
+    return { version, status };
   }
 
   get #closed(): boolean {

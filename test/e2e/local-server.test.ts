@@ -314,6 +314,12 @@ test('real kills: turns of three calls under random SIGKILLs are neither lost no
   for (const path of ['/reserve', '/charge', '/mail']) expect(provider.landed(path)).toBe(count);
 }, 180_000);
 
+test('T12 the restore drill: a backup of the data cannot read who was erased since [T13]', () => {
+  const said = execFileSync(process.execPath, ['scripts/drill.ts'], { encoding: 'utf8' });
+  expect(said).toContain('The backup cannot read who was erased.');
+  expect(said).toMatch(/bob +readable; 1 memory/);
+});
+
 test('the demo of the README ends well and says so', () => {
   const said = execFileSync(process.execPath, ['scripts/demo.ts'], {
     encoding: 'utf8',
