@@ -306,6 +306,7 @@ async function bundle(folder: string): Promise<void> {
     TURNSTONE_TABLE_LEDGER: 'l',
     TURNSTONE_QUEUE_INBOX: 'q',
     TURNSTONE_QUEUE_EVENTS: 'q',
+    TURNSTONE_QUEUE_INTENTS: 'q',
     TURNSTONE_KEY_ID: 'k',
     TURNSTONE_LEASE_MS: '75000',
     TURNSTONE_TIMEOUT_MS: '60000',
