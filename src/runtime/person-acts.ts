@@ -13,8 +13,8 @@ import { conclude } from './conclude-aside.ts';
 import { JournalWriter, payloadOf } from './journal-writer.ts';
 import type { Standing } from './resume-turn.ts';
 import {
+  abandonStands,
   currentBudget,
-  personWriter,
   readStanding,
   resumeTurn,
   standingStatus,
@@ -22,6 +22,7 @@ import {
 import type { Runtime } from './runtime.ts';
 import type { HostBounds } from './turn-request.ts';
 import type { TurnAnswer } from './turn-view.ts';
+import { personWriter } from './writer-identity.ts';
 import type { RecordPayload } from './writer-parts.ts';
 
 export interface Assertion {
@@ -80,6 +81,7 @@ export async function reopenTurn(
 ): Promise<TurnAnswer> {
   await write(runtime, ref, 'wake', (standing) => {
     demandQuarantined(standing);
+    if (abandonStands(standing.history)) return null;
     return {
       facts: { kind: 'QuarantineDecided', decision: 'reopen', decider: actor },
       payload: payloadOf({ reason }),
@@ -98,6 +100,7 @@ export async function resumeByPerson(
 ): Promise<TurnAnswer> {
   const standing = await readStanding(runtime, ref);
   const status = standingStatus(standing.history);
+  if (abandonStands(standing.history)) return resumeTurn(runtime, ref, host);
   if (status !== 'failed' && status !== 'exhausted') {
     throw new TurnstoneError(
       'not_resumable',
@@ -138,12 +141,12 @@ export async function abandonTurn(
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const standing = await readStanding(runtime, ref, { erasedToo: true });
     demandQuarantined(standing);
-    const ended = await conclude(runtime, ref, standing, 'abandoned', [
-      {
-        facts: { kind: 'QuarantineDecided', decision: 'abandon', decider: actor },
-        payload: payloadOf({ reason }),
-      },
-    ]);
+    const decided: PersonRecord = {
+      facts: { kind: 'QuarantineDecided', decision: 'abandon', decider: actor },
+      payload: payloadOf({ reason }),
+    };
+    const records = abandonStands(standing.history) ? [] : [decided];
+    const ended = await conclude(runtime, ref, standing, 'abandoned', records);
     if (ended !== null) return ended;
   }
   throw contended();
@@ -163,16 +166,18 @@ interface PersonRecord {
   readonly payload: RecordPayload;
 }
 
-/** Adds one record at the next position; begins again when the thread moved under it. */
+/** Adds one record at the next position, or none on null; begins again when the thread moved under it. */
 async function write(
   runtime: Runtime,
   ref: TurnRef,
   wake: 'wake' | null,
-  decide: (standing: Standing) => PersonRecord,
+  decide: (standing: Standing) => PersonRecord | null,
 ): Promise<void> {
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const standing = await readStanding(runtime, ref);
-    const { facts, payload } = decide(standing);
+    const decided = decide(standing);
+    if (decided === null) return;
+    const { facts, payload } = decided;
     const writer = asideWriter(runtime, ref, standing, wake);
     writer.urgent(facts, payload);
     await writer.settled();
@@ -189,7 +194,7 @@ function asideWriter(
   wake: 'wake' | null,
 ): JournalWriter {
   const { head, history, sealer } = standing;
-  const identity = personWriter(runtime, standing);
+  const identity = personWriter(runtime, head);
   return new JournalWriter({
     store: runtime.store,
     ref,
