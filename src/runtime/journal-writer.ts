@@ -19,7 +19,7 @@ import { encodeBody } from '../protocol/record-codec.ts';
 import { never } from './never.ts';
 import { sealContext, sealText } from './payloads.ts';
 import type { Pending, RecordPayload, WriterEnd, WriterMark, WriterStart } from './writer-parts.ts';
-import { batchBytes } from './writer-parts.ts';
+import { assertRecordFits, batchBytes } from './writer-parts.ts';
 
 export const noPayload: RecordPayload = { kind: 'none' };
 
@@ -235,6 +235,7 @@ export class JournalWriter {
       payload: place,
     };
     const encoded = encodeBody(body);
+    assertRecordFits(seq, facts.kind, encoded);
     const hash = recordHash(this.#hash, encoded, sealed);
     this.#seq = seq;
     this.#hash = hash;

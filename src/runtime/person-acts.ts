@@ -9,6 +9,7 @@ import { doubtsOf } from '../protocol/doubt.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
 import type { RecordFacts } from '../protocol/record.ts';
+import { parseStatus, seals } from '../protocol/turn-status.ts';
 import { conclude } from './conclude-aside.ts';
 import { JournalWriter, payloadOf } from './journal-writer.ts';
 import type { Standing } from './resume-turn.ts';
@@ -31,7 +32,7 @@ export interface Assertion {
   readonly note: string;
 }
 
-/** Settles one open doubt by a person's word. Throws `not_found`, `not_undecided`, `thread_busy`. */
+/** Settles one open doubt by a person's word. Throws `not_found`, `not_undecided`, `not_quarantined`, `thread_busy`. */
 export async function assertFact(
   runtime: Runtime,
   ref: TurnRef,
@@ -42,6 +43,8 @@ export async function assertFact(
   await write(runtime, ref, null, (standing) => {
     const doubt = doubtsOf(standing.history.bodies()).find((open) => open.key === effectKey);
     if (doubt === undefined) throw notUndecided(standing, effectKey);
+    // CH-5, QA-6: what was written off stays on record as it was.
+    if (seals(parseStatus(standingStatus(standing.history)))) demandQuarantined(standing);
     const { outcome, output, note } = assertion;
     const payload = outcome === 'landed' ? { output: output ?? null, note } : { note };
     return {
