@@ -63,6 +63,13 @@ export function batchBytes(pending: readonly Pending[]): number {
   return pending.reduce((sum, entry) => sum + entry.bytes, 0);
 }
 
+/** Bytes of a payload that may stand beside its record. */
+export function inlineBytes(payload: RecordPayload): number {
+  return payload.kind === 'text'
+    ? Math.min(Buffer.byteLength(payload.text), limits.inlinePayloadBytes)
+    : 0;
+}
+
 /** CH-4: a record over the ceiling is refused whole, never cut; payloads have a ceiling of their own. */
 export function assertRecordFits(seq: number, kind: string, encoded: string): void {
   const bytes = Buffer.byteLength(encoded);
