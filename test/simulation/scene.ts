@@ -15,6 +15,7 @@ import type { TurnAnswer, TurnView } from '../../src/runtime/turn-view.ts';
 import { verifyTurn } from '../../src/runtime/verify-turn.ts';
 import { withTurn } from '../../src/runtime/with-turn.ts';
 import type { Fault, Process } from '../../src/testing/process.ts';
+import type { WorldOptions } from '../../src/testing/world.ts';
 import { World } from '../../src/testing/world.ts';
 
 export type Run = (context: TurnContext, input: unknown) => Promise<unknown>;
@@ -28,8 +29,13 @@ export class Scene {
   agent: AgentDefinition;
   process: Process;
 
-  constructor(store: TurnStore, agent: AgentDefinition, settings: Partial<RuntimeSettings> = {}) {
-    this.world = new World({ store, agents: [agent], settings });
+  constructor(
+    store: TurnStore,
+    agent: AgentDefinition,
+    settings: Partial<RuntimeSettings> = {},
+    parts: Pick<WorldOptions, 'vault' | 'clock'> = {},
+  ) {
+    this.world = new World({ store, agents: [agent], settings, ...parts });
     this.agent = agent;
     this.process = this.world.start();
   }
