@@ -12,6 +12,7 @@ import { afterFailure, nextOfAbort, nextOfCommit } from '../protocol/group.ts';
 import type { Phase } from '../protocol/keys.ts';
 import { limits } from '../protocol/limits.ts';
 import type { GroupOutcome } from '../protocol/record.ts';
+import { AtomicLoad } from './atomic-size.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Pass } from './pass.ts';
 import type { AtomicEffect, Effect, EffectGroup } from './turn-context.ts';
@@ -44,6 +45,7 @@ export class GroupScope implements EffectGroup {
   readonly #atomic: AtomicEffect[] = [];
   /** Eager members that were dispatched and not heard of. */
   readonly #inFlight = new Set<Promise<unknown>>();
+  readonly #load = new AtomicLoad();
   #lent = 0;
   #reversed = 0;
   #sent = 0;
@@ -118,6 +120,8 @@ export class GroupScope implements EffectGroup {
       const got = `${this.#lent + entries.length}`;
       throw bad(`atomic.entries.${lender}`, `at most ${limits.atomicEntriesMax} in a group`, got);
     }
+    const over = this.#load.add(effect, entries, { step: this.#place.step, group: this.name });
+    if (over !== null) throw bad(`atomic.entries.${lender}`, over.expected, over.got);
     this.#lent += entries.length;
     this.#atomic.push(effect);
   }

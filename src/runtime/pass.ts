@@ -205,9 +205,13 @@ export class Pass {
     return this.#stopRequest !== null && site.phase === 'forward' && !doubt;
   }
 
-  /** Milliseconds between the admission and the last settled record. */
-  get elapsedMs(): number {
-    return this.#instant - this.setup.admittedAt;
+  /**
+   * Milliseconds since the admission, read at the live start of a step: what it decides is journaled there, and
+   * later passes follow that. A time the turn waited or lay still counts (E100).
+   */
+  elapsedMs(): number {
+    const now = this.setup.runtime.clock.now();
+    return Math.max(now, this.#instant) - this.setup.admittedAt;
   }
 
   stepOpened(): void {

@@ -360,7 +360,7 @@ export class TurnScope implements TurnContext {
       if (refused !== null) throw exhausted(refused.limit, step);
       return;
     }
-    const refusal = pass.meter.step(budget, pass.stepNames.size, pass.elapsedMs);
+    const refusal = pass.meter.step(budget, pass.stepNames.size, pass.elapsedMs());
     if (refusal === null) {
       if (refused !== null) {
         writer.ride({ kind: 'BudgetReadmitted', site, key: '', limit: refused.limit }, noPayload);
