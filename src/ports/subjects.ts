@@ -129,7 +129,7 @@ export interface SubjectStore {
     readonly versions: readonly MemoryVersion[];
   }>;
   /**
-   * Changes ids together with the key row of their subject, in one transaction of at most 100 writes; without a
+   * Changes ids, and writes versions of imports, together with the key row of their subject, in one transaction of at most 100 writes; without a
    * key it is a part of a removal that the key row announces.
    */
   changeMemories(
@@ -137,6 +137,7 @@ export interface SubjectStore {
     key: { readonly seen: KeyRow; readonly next: KeyRow } | null,
     scope: string,
     changes: readonly MemoryChange[],
+    writes?: readonly MemoryWrite[],
   ): Promise<{ readonly kind: 'done' | 'lost' } | Unknown>;
   /** Removes version rows, at most 100, whose ids say that they are gone. Idempotent. */
   dropVersions(scope: string, versions: readonly VersionName[]): Promise<void>;

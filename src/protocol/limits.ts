@@ -108,6 +108,10 @@ export const limits = Object.freeze({
   memoriesPerTurnMax: 30,
   /** Bytes of one fact's content. */
   memoryBytesMax: 100 * kib,
+  /** Bytes of a text to search by. */
+  searchTextBytes: 8 * kib,
+  /** Vectors the built-in index keeps in a process. */
+  searchVectorsKept: 10_000,
   /** Characters of a label's source. */
   labelSourceCharacters: 200,
   /** Facts one fact may be made from. */

@@ -3,6 +3,7 @@
 // Everything between effects is deterministic: time, randomness and ids come from here, and the only
 // awaits agent code makes are those of this context (T7). Effects started together share writes.
 
+import type { SearchPair } from '../ports/embedder.ts';
 import type { AtomicEntries } from '../ports/lent.ts';
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import type { Disposition, Recovery } from '../protocol/effect-decision.ts';
@@ -219,6 +220,21 @@ export interface Release {
   readonly reason: string;
 }
 
+/** A search by meaning among what a recall of this purpose would see. */
+export interface Search {
+  readonly purpose: string;
+  readonly text: string;
+  /** Default 20. */
+  readonly limit?: number;
+  /** What `pairSearch` made. */
+  readonly using: SearchPair;
+}
+
+export interface FoundItem extends RecalledItem {
+  /** Higher is nearer. */
+  readonly score: number;
+}
+
 export interface Forget {
   readonly id: string;
   /** Also removes every version that was derived from it, however far. Default false. */
@@ -317,6 +333,8 @@ export interface TurnContext {
   remember(fact: Remember): Promise<void>;
   /** Facts of the turn's subject and one purpose, trusted first, then newest; the selection is recorded. */
   recall(query: Recall): Promise<readonly RecalledItem[]>;
+  /** Facts nearest in meaning; the query, its vector and the selection are recorded (ME-20). */
+  search(query: Search): Promise<readonly FoundItem[]>;
   /** Removes a fact of the turn's subject, at once; what a hold keeps refuses it (`legal_hold`). A repeat removes nothing. */
   forget(what: Forget): Promise<Removed>;
   /** Removes facts of the turn's subject that have lapsed, at once, except what is held. */

@@ -34,11 +34,13 @@ import type {
   EventAnswer,
   EventRequest,
   Forget,
+  FoundItem,
   Recall,
   RecalledItem,
   Release,
   Remember,
   Removed,
+  Search,
   StepOptions,
   Swept,
   ThreadState,
@@ -238,6 +240,10 @@ export class TurnScope implements TurnContext {
 
   async recall(query: Recall): Promise<readonly RecalledItem[]> {
     return this.#closed ? never() : verbs.recall(this.#verb, query);
+  }
+
+  async search(query: Search): Promise<readonly FoundItem[]> {
+    return this.#closed ? never() : verbs.search(this.#verb, query);
   }
 
   async forget(what: Forget): Promise<Removed> {
