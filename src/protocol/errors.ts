@@ -85,6 +85,13 @@ export class TurnstoneError extends Error {
   }
 }
 
+/** True for what another build wrote and this one cannot know: it is held for that build, never judged (decision 19). */
+export function isForAnotherBuild(error: unknown): boolean {
+  if (!(error instanceof TurnstoneError)) return false;
+  if (error.code === 'schema_from_future' || error.code === 'agent_unknown') return true;
+  return error.code === 'record_skew' && error.details.newer === true;
+}
+
 /** A broken invariant: nobody may handle it; the work stops. */
 export class InvariantError extends Error {
   override readonly name = 'InvariantError';

@@ -25,6 +25,7 @@ import { Pass } from './pass.ts';
 import type { PassOutcome } from './pass-ending.ts';
 import { drive, refusal } from './run-turn.ts';
 import type { Runtime } from './runtime.ts';
+import { checkState } from './thread-gates.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { budgetOf } from './turn-budget.ts';
 import type { HostBounds } from './turn-request.ts';
@@ -150,6 +151,7 @@ async function runResume(
   const { begun, head, history, keyring, sealer } = standing;
   const admitted = history.admission;
   if (admitted === null) return { kind: 'again' };
+  checkState(head, begun.checkpoint, agent);
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
   const lease = new Lease(runtime, ref, newWriter(runtime, head));
   const writer: JournalWriter = new JournalWriter({
