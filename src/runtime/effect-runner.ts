@@ -24,6 +24,7 @@ import { openRecord } from './history.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import type { Pass } from './pass.ts';
 import { hear, joinKey, outputOf, takeKey, useKey } from './receipts.ts';
+import { tellReplay } from './replay-span.ts';
 import type { ResumePoint } from './resume-point.ts';
 import { attemptKey, recordedAs, resumePoint } from './resume-point.ts';
 import { EffectError } from './turn-context.ts';
@@ -226,6 +227,7 @@ export function replayOutcome(
     const payload = await openRecord(runtime.store, sealer, ref, record);
     return () => {
       pass.heard(record.body);
+      tellReplay(dispatch, record.body);
       deliver(outputOf(record.body, payload));
     };
   });

@@ -30,6 +30,7 @@ import { checkpointAt, loadState } from './thread-state.ts';
 import { budgetOf } from './turn-budget.ts';
 import type { HostBounds } from './turn-request.ts';
 import { admissionFrom } from './turn-request.ts';
+import { inPass } from './turn-spans.ts';
 import type { TurnAnswer } from './turn-view.ts';
 import { driveOpen } from './with-turn.ts';
 import { newWriter } from './writer-identity.ts';
@@ -113,7 +114,9 @@ export async function resumeTurn(
         { retry: 'never' },
       );
     }
-    const outcome = await runResume(runtime, ref, agent, host, standing);
+    const outcome = await inPass(runtime, ref, agent.name, 'resume', (below) =>
+      runResume(below, ref, agent, host, standing),
+    );
     if (outcome.kind === 'answer') return outcome.answer;
     if (outcome.kind === 'unchanged' && begun.end !== null) {
       const turn = await endView(runtime, ref, keyring, begun.end);

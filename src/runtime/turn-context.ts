@@ -5,6 +5,7 @@
 
 import type { SearchPair } from '../ports/embedder.ts';
 import type { AtomicEntries } from '../ports/lent.ts';
+import type { EffectAsks } from '../ports/telemetry.ts';
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import type { Disposition, Recovery } from '../protocol/effect-decision.ts';
 import { AgentError } from '../protocol/errors.ts';
@@ -22,8 +23,8 @@ export interface EffectCall {
   readonly attempt: number;
   /** Fires at the effect's timeout or when the pass must stop. */
   readonly signal: AbortSignal;
-  /** Adds to what this attempt is billed with; integers, never negative (BU-4). */
-  bill(spend: Partial<Spend>): void;
+  /** Adds to what this attempt is billed with; integers, never negative (BU-4). `of` divides its tokens, for telemetry. */
+  bill(spend: Partial<Spend>, of?: { inputTokens: number; outputTokens: number }): void;
 }
 
 /** A probe's answer, by an identity every attempt shares (RE-1). */
@@ -92,6 +93,8 @@ export interface Effect<T> {
   readonly sink?: Sink;
   /** Facts its policy is asked with, beside kind, actor and subject. */
   readonly policyFacts?: Readonly<Record<string, string>>;
+  /** What it asks, for telemetry: a model or a tool. */
+  readonly asks?: EffectAsks;
   perform(call: EffectCall): Promise<T>;
   /** Used with recovery `reconcile`; absent means inconclusive (RE-4). */
   probe?(call: EffectCall): Promise<ProbeAnswer>;
