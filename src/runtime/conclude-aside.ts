@@ -47,7 +47,9 @@ export async function conclude(
     progressed: () => undefined,
   });
   for (const { facts, payload } of records) writer.ride(facts, payload);
-  writer.ride({ kind: 'RunConcluded', outcome: status, chainHead: writer.head.hash }, noPayload);
+  const code = sealer.blind === true && status !== 'abandoned' ? { code: 'subject_erased' } : {};
+  const chainHead = writer.head.hash;
+  writer.ride({ kind: 'RunConcluded', outcome: status, ...code, chainHead }, noPayload);
   const batch = await writer.lastBatch();
   const bodies = [...history.bodies(), ...writer.added];
   const { steps, effects, attempts, tokens, minorUnits } = tallyOf(bodies);
@@ -89,7 +91,7 @@ export async function conclude(
     },
     checkpoint: null,
     blocks: false,
-    attention: null,
+    attention: status === 'quarantined' ? 'quarantined' : null,
     listed: true,
     closes: openApprovals(ref, bodies),
     intents: [],

@@ -287,7 +287,8 @@ export class Pass {
 
   #frontier(): boolean {
     const left = this.setup.history.unread(this.#walking ? 'any' : 'forward');
-    if (left === undefined) return true;
+    // E336: an undo that lost what it had recalled leaves the rest of its slice unread; it is recorded as failed.
+    if (left === undefined || (this.#walking && this.lostMemory !== null)) return true;
     const asked = this.#firstWaiting[0];
     if (!('site' in left.body)) return true;
     this.diverged(missingFrom(left.body, asked));

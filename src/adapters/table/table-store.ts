@@ -325,8 +325,8 @@ export class TableStore implements TurnStore, GraphHolder {
     return remembered.memoryVersions(this.#table, scope, wanted);
   }
 
-  dropMemories(scope: string) {
-    return remembered.dropMemories(this.#table, scope);
+  dropMemories(tenant: TenantId, scope: string) {
+    return remembered.dropMemories(this.#table, tenant, scope);
   }
 
   caseRow(tenant: TenantId, id: string) {
