@@ -14,6 +14,7 @@ import { JournalWriter, noPayload } from './journal-writer.ts';
 import { sealContext, sealText } from './payloads.ts';
 import type { Standing } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
+import { ledgerSpend } from './tenant-meter.ts';
 import type { TurnAnswer, TurnView } from './turn-view.ts';
 import { openApprovals } from './wait-runner.ts';
 import { personWriter } from './writer-identity.ts';
@@ -99,6 +100,7 @@ export async function conclude(
     entries: [],
     sequence: revision,
     keys: [],
+    ...ledgerSpend(runtime, history, writer.added, now),
     now,
   });
   if (outcome.kind === 'lost') return null;

@@ -31,6 +31,7 @@ import type { Pass } from './pass.ts';
 import { sealContext, sealText } from './payloads.ts';
 import type { Runtime } from './runtime.ts';
 import { stopReason } from './stop-record.ts';
+import { ledgerSpend } from './tenant-meter.ts';
 import { loadState, nextCheckpoint, overgrowth } from './thread-state.ts';
 import type { TurnError, TurnView } from './turn-view.ts';
 import type { Verdict } from './verdict.ts';
@@ -191,6 +192,7 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
     entries: succeeded ? [...acts.map((act) => act.entry), committedEntry(of, revision, now)] : [],
     sequence: revision,
     keys: scope.startsWith('s') ? rowsOf(keyring, scope) : [],
+    ...ledgerSpend(runtime, history, writer.added, now),
     now,
   };
   return { write, turn, refused: memory.refused };

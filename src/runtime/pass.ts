@@ -29,6 +29,7 @@ import type { KeyUse } from './receipts.ts';
 import type { Divergence } from './resume-point.ts';
 import { missingFrom } from './resume-point.ts';
 import { Scheduler } from './scheduler.ts';
+import { TenantMeter } from './tenant-meter.ts';
 import type { Act } from './turn-context.ts';
 import { type EffectError, TurnSuspendedError } from './turn-context.ts';
 import { TurnScope } from './turn-scope.ts';
@@ -44,6 +45,7 @@ export class Pass {
   readonly changes: StateChange[] = [];
   readonly stepNames = new Set<string>();
   readonly meter = new Meter();
+  readonly tenant: TenantMeter;
   /** Acts of this pass, whoever staged them first. */
   readonly staged: StagedAct[] = [];
   /** Facts of this pass, whoever staged them first. */
@@ -85,6 +87,7 @@ export class Pass {
 
   constructor(setup: PassSetup) {
     this.setup = setup;
+    this.tenant = new TenantMeter(setup.runtime, setup.ref);
     this.#instant = setup.admittedAt;
     this.labels = new Labels(setup.agent.inputLabel);
     this.#lookedAt = setup.runtime.clock.monotonicMs();
