@@ -99,7 +99,6 @@ export type Interaction =
 
 export interface KernelState {
   readonly messages: KeptMessage[];
-  messageCount: number;
   readonly facts: Map<FactKey, FactRecord>;
   agenda: AgendaItem[];
   interaction: Interaction | null;
@@ -113,7 +112,6 @@ export interface KernelNames {
 
 const keys = {
   messages: 'kernel.messages',
-  messageCount: 'kernel.messageCount',
   interaction: 'kernel.interaction',
   fact: (key: FactKey) => `kernel.fact.${key}`,
   agenda: (capability: string) => `kernel.agenda.${capability}`,
@@ -142,7 +140,6 @@ export function loadKernel(state: ThreadState, names: KernelNames): KernelState 
   );
   return {
     messages: [...frozen((state.get(keys.messages) ?? []) as KeptMessage[])],
-    messageCount: (state.get(keys.messageCount) as number | undefined) ?? 0,
     facts,
     agenda,
     interaction: frozen((state.get(keys.interaction) ?? null) as Interaction | null),
@@ -176,17 +173,29 @@ export function storeKernel(
   storeMessages(state, before, after, keep);
 }
 
+/** Bytes of kept texts above which the list is cut, and what a cut leaves. */
+const messageBytes = { most: 96 * 1024, left: 48 * 1024 };
+
 /** Adds what is new; every so often the list is cut, which is the one write that replaces it. */
 function storeMessages(
   state: ThreadState,
   before: KernelState,
-  after: KernelState,
+  { messages }: KernelState,
   keep: number,
 ): void {
-  const added = after.messages.slice(before.messages.length);
+  const added = messages.slice(before.messages.length);
   if (added.length === 0) return;
-  state.add(keys.messageCount, added.length);
-  if (after.messages.length > 2 * keep) {
-    state.set(keys.messages, keep === 0 ? [] : after.messages.slice(-keep));
-  } else for (const message of added) state.append(keys.messages, message);
+  const long = messages.length > 2 * Math.max(keep, 1);
+  if (!long && bytesOf(messages) <= messageBytes.most) {
+    for (const message of added) state.append(keys.messages, message);
+    return;
+  }
+  // The last one always stays: its index is what the next one counts from.
+  let kept = messages.slice(-Math.max(keep, 1));
+  while (kept.length > 1 && bytesOf(kept) > messageBytes.left) kept = kept.slice(1);
+  state.set(keys.messages, kept);
+}
+
+function bytesOf(messages: readonly KeptMessage[]): number {
+  return messages.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0);
 }

@@ -91,13 +91,13 @@ export class Rounds {
     switch (decision.kind) {
       case 'reject':
         book.remove(item.id);
-        this.#blockConsumers(capability);
         book.steps.push({
           capability,
           status: 'rejected',
           code: decision.code,
           message: decision.message,
         });
+        this.#blockConsumers(capability);
         return;
       case 'clarify': {
         book.put({ ...item, status: 'waiting_input', code: decision.code });
@@ -187,8 +187,8 @@ export class Rounds {
         if (capability.effect === 'write')
           book.put({ ...item, status: 'blocked', code, consent: null });
         else book.remove(item.id);
-        this.#blockConsumers(capability.id);
         book.steps.push({ ...view, status: 'failed', code, message });
+        this.#blockConsumers(capability.id);
         return;
       }
       default:

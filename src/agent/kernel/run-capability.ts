@@ -42,7 +42,8 @@ export async function runCapability(
   const { capability, step } = run;
   const evidence = new Map<string, string>();
   const counts = { landed: 0, open: 0 };
-  const result = await context.step(step, {}, async (own) =>
+  // A turn that fails takes nothing back: what landed is in the ledger, and a later yes finds it there (K-09, K-40).
+  const result = await context.step(step, { compensation: 'unnecessary' }, async (own) =>
     frozen(await capability.definition.run(contextOf(own, state, run, evidence, counts))),
   );
   check(agent, capability, result, counts);

@@ -138,9 +138,8 @@ export class TurnBook {
   }
 
   say(role: 'user' | 'assistant', turn: string, text: string, sealed = false): void {
-    const index = this.state.messageCount;
+    const index = (this.state.messages.at(-1)?.index ?? -1) + 1;
     const message = { index, turn, role, text };
     this.state.messages.push(sealed ? { ...message, protected: true } : message);
-    this.state.messageCount = index + 1;
   }
 }
