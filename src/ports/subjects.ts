@@ -129,7 +129,7 @@ export interface SubjectStore {
     readonly versions: readonly MemoryVersion[];
   }>;
   /**
-   * Changes ids together with the key row of their subject, in one transaction of at most 100 writes; without a
+   * Changes ids, and writes versions of imports, together with the key row of their subject, in one transaction of at most 100 writes; without a
    * key it is a part of a removal that the key row announces.
    */
   changeMemories(
@@ -137,6 +137,7 @@ export interface SubjectStore {
     key: { readonly seen: KeyRow; readonly next: KeyRow } | null,
     scope: string,
     changes: readonly MemoryChange[],
+    writes?: readonly MemoryWrite[],
   ): Promise<{ readonly kind: 'done' | 'lost' } | Unknown>;
   /** Removes version rows, at most 100, whose ids say that they are gone. Idempotent. */
   dropVersions(scope: string, versions: readonly VersionName[]): Promise<void>;
@@ -160,7 +161,12 @@ export interface CaseRow {
   }[];
   readonly turns: readonly { readonly thread: string; readonly turn: string }[];
   /** The last writers' keys with the version each one made: how a repeat finds its own write (E234). */
-  readonly writers: readonly { readonly key: string; readonly version: number }[];
+  readonly writers: readonly {
+    readonly key: string;
+    readonly version: number;
+    /** What stood before, for a repeat to answer the same (CS-3). */
+    readonly from?: string;
+  }[];
 }
 
 export interface CaseStore {

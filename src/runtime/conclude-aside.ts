@@ -13,10 +13,10 @@ import { storedView, undecidedOf } from './conclude.ts';
 import { JournalWriter, noPayload } from './journal-writer.ts';
 import { sealContext, sealText } from './payloads.ts';
 import type { Standing } from './resume-turn.ts';
-import { personWriter } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
 import type { TurnAnswer, TurnView } from './turn-view.ts';
 import { openApprovals } from './wait-runner.ts';
+import { personWriter } from './writer-identity.ts';
 import type { RecordPayload } from './writer-parts.ts';
 
 /** Writes `records` and the conclusion; null when the thread moved and the caller must look again. */
@@ -32,7 +32,7 @@ export async function conclude(
   if (admitted === undefined)
     throw new TurnstoneError('journal_corrupt', 'the journal has no admission', { retry: 'never' });
   const now = runtime.clock.now();
-  const identity = personWriter(runtime, standing);
+  const identity = personWriter(runtime, head);
   const writer = new JournalWriter({
     store: runtime.store,
     ref,

@@ -2,6 +2,7 @@
 //   T7/T13  verified, diverged (with what moved), or why it cannot be replayed; nothing is written.
 
 import type { TurnRef } from '../ports/store.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
 import { canonicalVersion } from '../protocol/canonical.ts';
 import { fromBase64url } from '../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
@@ -12,8 +13,10 @@ import { keyringOf } from './keyring.ts';
 import { Pass } from './pass.ts';
 import type { PassEnd } from './pass-setup.ts';
 import type { Runtime } from './runtime.ts';
+import { inSpan, safeTelemetry } from './tell.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { admissionFrom } from './turn-request.ts';
+import { passSpan } from './turn-spans.ts';
 import { verdictOf } from './verdict.ts';
 
 export type StrictVerdict = Readonly<Record<string, unknown>> & {
@@ -50,33 +53,38 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
   const sealer = await keyring.reader(body.scope);
   if (sealer === null) return cannot('erased', { declaration: digests });
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
-  const pass = new Pass({
-    runtime,
-    ref,
-    agent,
-    sealer,
-    history,
-    input: agent.parseInput(admission.input),
-    subject: admission.subject,
-    actor: admission.actor,
-    budget: admission.budget,
-    seed: fromBase64url(admission.seed),
-    admittedAt: body.at as EpochMs,
-    revision: body.revision,
-    state: await loadState(
-      runtime,
-      keyring,
+  const { checkpoint } = await runtime.store.thread(ref);
+  const seen = await checkpointAt(runtime, ref, checkpoint, body.revision);
+  const state = await loadState(runtime, keyring, ref, seen, agent);
+  const strictly = async (telemetry: Telemetry) => {
+    const pass = new Pass({
+      runtime: { ...runtime, telemetry },
       ref,
-      await checkpointAt(runtime, ref, (await runtime.store.thread(ref)).checkpoint, body.revision),
       agent,
-    ),
-    scope: body.scope,
-    writer: null,
-    deadlineAt: null,
-    drain: null,
-  });
-  const end = await pass.run();
-  if (pass.lostMemory !== null) return cannot('erased', { declaration: digests });
+      sealer,
+      history,
+      input: agent.parseInput(admission.input),
+      subject: admission.subject,
+      actor: admission.actor,
+      budget: admission.budget,
+      seed: fromBase64url(admission.seed),
+      admittedAt: body.at as EpochMs,
+      revision: body.revision,
+      state,
+      scope: body.scope,
+      writer: null,
+      deadlineAt: null,
+      drain: null,
+    });
+    const end = await pass.run();
+    return { end, lost: pass.lostMemory !== null };
+  };
+  const telemetry = safeTelemetry(runtime.telemetry, () => undefined);
+  const start = passSpan(ref, agent.name, 'strict');
+  const { end, lost } = await inSpan(telemetry, start, strictly, ({ end: { kind } }) => ({
+    outcome: kind,
+  }));
+  if (lost) return cannot('erased', { declaration: digests });
   return { ...judge(end, history), declaration: digests };
 }
 

@@ -207,8 +207,10 @@ export async function changeMemories(
   key: { readonly seen: KeyRow; readonly next: KeyRow } | null,
   scope: string,
   changes: readonly MemoryChange[],
+  writes: readonly MemoryWrite[],
 ): Promise<{ kind: 'done' | 'lost' } | { kind: 'unknown'; cause: unknown }> {
   const ops: WriteOp[] = changes.flatMap((change) => changeOps(scope, change));
+  ops.push(...memoryOps(writes));
   const row = key === null ? null : keyRowOut(key.next);
   if (key !== null && row !== null) {
     const { seen } = key;
