@@ -6,6 +6,27 @@ export {
   httpCall,
   performHttp,
 } from './agent/http-effect.ts';
+export type {
+  Call,
+  Capability,
+  CapabilityContext,
+  CapabilityResult,
+  ConfirmationMode,
+  EffectClass,
+  FactKey,
+  ModelSchema,
+  Policy,
+  PolicyAsked,
+  PolicyVerdict,
+  PublishedFact,
+  Question,
+  Resumed,
+} from './agent/kernel/capability.ts';
+export type { Carryover, KernelLimits } from './agent/kernel/compiled-agent.ts';
+export { defineAgent, type KernelAgentOptions } from './agent/kernel/define-agent.ts';
+export type { Delivery } from './agent/kernel/kernel-input.ts';
+export type { InteractionView, KernelResult } from './agent/kernel/run-kernel-turn.ts';
+export type { StepView } from './agent/kernel/turn-book.ts';
 export { completion, type ModelTreatment } from './agent/model-effect.ts';
 export { type Compaction, compact, type Formation, formMemories } from './memory/compact.ts';
 export { exactIndex } from './memory/exact-index.ts';
