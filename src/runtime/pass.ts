@@ -205,13 +205,9 @@ export class Pass {
     return this.#stopRequest !== null && site.phase === 'forward' && !doubt;
   }
 
-  /**
-   * Milliseconds since the admission, read at the live start of a step: what it decides is journaled there, and
-   * later passes follow that. A time the turn waited or lay still counts (E100).
-   */
+  /** Milliseconds since the admission, read where a step starts live and journaled there; waiting counts (E100). */
   elapsedMs(): number {
-    const now = this.setup.runtime.clock.now();
-    return Math.max(now, this.#instant) - this.setup.admittedAt;
+    return Math.max(this.setup.runtime.clock.now(), this.#instant) - this.setup.admittedAt;
   }
 
   stepOpened(): void {

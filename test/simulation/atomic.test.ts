@@ -172,10 +172,16 @@ onEachStore(
       expect.stringMatching(
         `${field}: expected at most 409600 bytes an entry \\(itemBytes\\), got 41`,
       ),
-      expect.stringMatching(`${field}: expected at most 3887104 bytes in a group \\(transactionBytes less its records\\), got 42`),
+      expect.stringMatching(
+        `${field}: expected at most 3887104 bytes in a group \\(transactionBytes less its records\\), got 42`,
+      ),
       'taken',
-      expect.stringMatching(`${field}: expected at most 3887104 bytes in a group \\(transactionBytes less its records\\), got 39`),
-      expect.stringMatching(`${field}: expected at most 307200 bytes of records in a group \\(batchBytes\\)`),
+      expect.stringMatching(
+        `${field}: expected at most 3887104 bytes in a group \\(transactionBytes less its records\\), got 39`,
+      ),
+      expect.stringMatching(
+        `${field}: expected at most 307200 bytes of records in a group \\(batchBytes\\)`,
+      ),
       'full',
     ]);
     expect(order).toEqual(['registered', 'hold']);
