@@ -4,13 +4,16 @@
 
 import type { Begun, StopRequest, TurnRef } from '../ports/store.ts';
 import { encode } from '../protocol/canonical.ts';
+import { doubtsOf } from '../protocol/doubt.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
+import { hasLandedWork } from '../protocol/saga.ts';
 import { isConclusion } from '../protocol/turn-status.ts';
 import { conclude } from './conclude-aside.ts';
-import { payloadOf } from './journal-writer.ts';
+import { noPayload, payloadOf } from './journal-writer.ts';
 import { keyringOf } from './keyring.ts';
 import { sealContext, sealText } from './payloads.ts';
+import type { Standing } from './resume-turn.ts';
 import { readStanding, resumeTurn } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
 import type { HostBounds } from './turn-request.ts';
@@ -110,8 +113,12 @@ async function endResting(
     if (begun.head?.open?.turn === ref.turn || begun.end === null) return;
     const { status } = begun.end;
     if (status !== 'failed' && status !== 'exhausted' && status !== 'suspended') return;
-    const standing = await readStanding(runtime, ref).catch(onBusy);
+    const standing = await readStanding(runtime, ref, { erasedToo: true }).catch(onBusy);
     if (standing === null) return;
+    if (standing.sealer.blind === true) {
+      if (await endErased(runtime, ref, standing, of.actor)) return;
+      continue;
+    }
     const unwound = status === 'failed' && standing.history.unwind !== null;
     if (!unwound) {
       const answer = await resumeTurn(runtime, ref, host).catch(onBusy);
@@ -125,4 +132,18 @@ async function endResting(
     ]);
     if (ended !== null) return;
   }
+}
+
+/** E337: nothing is undone on what cannot be read. What stands, or is in doubt, waits for a person. */
+async function endErased(
+  runtime: Runtime,
+  ref: TurnRef,
+  standing: Standing,
+  actor: string,
+): Promise<boolean> {
+  const bodies = [...standing.history.bodies()];
+  const unsettled = doubtsOf(bodies).length > 0 || hasLandedWork(bodies);
+  const status = unsettled ? 'quarantined' : 'cancelled';
+  const stop = { facts: { kind: 'RunCancelled' as const, actor }, payload: noPayload };
+  return (await conclude(runtime, ref, standing, status, [stop], 'subject_erased')) !== null;
 }

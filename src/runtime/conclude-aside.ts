@@ -26,6 +26,7 @@ export async function conclude(
   standing: Standing,
   status: Conclusion,
   records: readonly { readonly facts: RecordFacts; readonly payload: RecordPayload }[],
+  code?: string,
 ): Promise<TurnAnswer | null> {
   const { head, history, sealer, begun } = standing;
   const admitted = history.admission?.body;
@@ -47,7 +48,9 @@ export async function conclude(
     progressed: () => undefined,
   });
   for (const { facts, payload } of records) writer.ride(facts, payload);
-  writer.ride({ kind: 'RunConcluded', outcome: status, chainHead: writer.head.hash }, noPayload);
+  const why = code === undefined ? {} : { code };
+  const chainHead = writer.head.hash;
+  writer.ride({ kind: 'RunConcluded', outcome: status, ...why, chainHead }, noPayload);
   const batch = await writer.lastBatch();
   const bodies = [...history.bodies(), ...writer.added];
   const { steps, effects, attempts, tokens, minorUnits } = tallyOf(bodies);
@@ -89,7 +92,7 @@ export async function conclude(
     },
     checkpoint: null,
     blocks: false,
-    attention: null,
+    attention: status === 'quarantined' ? status : null,
     listed: true,
     closes: openApprovals(ref, bodies),
     intents: [],

@@ -49,7 +49,7 @@ export class Pass {
   /** Facts of this pass, whoever staged them first. */
   readonly memories: StagedMemory[] = [];
   readonly labels: Labels;
-  /** A selection that is gone: why code leaves its journal (ME-10). */
+  /** A selection that is gone: why code leaves its journal (ME-10); a walk keeps its own end (E336). */
   lostMemory: AgentError | null = null;
   /** Steps as this pass met them, with how each is taken back. */
   readonly steps = new Map<string, StepState>();
@@ -266,8 +266,9 @@ export class Pass {
 
   diverged(divergence: Divergence): void {
     const error = this.lostMemory;
-    if (error !== null) return this.stop({ kind: 'threw', error });
-    this.stop({ kind: 'diverged', divergence });
+    if (error === null) return this.stop({ kind: 'diverged', divergence });
+    if (this.#unwound !== null) return this.stop({ kind: 'unwound', ...this.#unwound });
+    this.stop({ kind: 'threw', error });
   }
 
   async #runMain(root: TurnScope): Promise<void> {
