@@ -83,6 +83,7 @@ export class Pass {
   #instant: EpochMs;
   #cancelTimers: (() => void)[] = [];
   #restartTimeout: () => void = () => undefined;
+  readonly #broken = (error: unknown): void => this.stop({ kind: 'broken', error });
   leaseUntilMonotonicMs = Number.POSITIVE_INFINITY;
 
   constructor(setup: PassSetup) {
@@ -345,17 +346,8 @@ export class Pass {
     this.#interrupted = false;
     this.#waiting.clear();
     const settle = this.scheduler.begin();
-    recordForwardEnd(this, end).then(
-      () => settle(() => this.#takeBack(open, end)),
-      (error: unknown) => this.stop({ kind: 'broken', error }),
-    );
-  }
-
-  #takeBack(open: readonly GroupScope[], end: Parameters<typeof decideUnwind>[1]): void {
-    abortGroups(open).then(
-      () => this.#decide(end),
-      (error: unknown) => this.stop({ kind: 'broken', error }),
-    );
+    const takeBack = () => abortGroups(open).then(() => this.#decide(end), this.#broken);
+    recordForwardEnd(this, end).then(() => settle(takeBack), this.#broken);
   }
 
   #decide(end: Parameters<typeof decideUnwind>[1]): void {
@@ -363,7 +355,7 @@ export class Pass {
     const settle = this.scheduler.begin();
     decideUnwind(this, end).then(
       (start) => settle(() => ('walk' in start ? this.#unwind(start) : this.stop(start))),
-      (error: unknown) => this.stop({ kind: 'broken', error }),
+      this.#broken,
     );
   }
 
