@@ -49,8 +49,9 @@ const recoveries: readonly string[] = ['retry', 'idempotent', 'reconcile', 'oper
 export function declareEffect(effect: Effect<unknown>, args = effect.args): DeclaredEffect {
   const kind = parseEffectKind('effect.kind', effect.kind);
   const argsText = encode(args);
-  if (argsText.length > limits.payloadBytesMax) {
-    throw refused('args', `at most ${limits.payloadBytesMax} bytes`, `${argsText.length} bytes`);
+  const bytes = Buffer.byteLength(argsText);
+  if (bytes > limits.payloadBytesMax) {
+    throw refused('args', `at most ${limits.payloadBytesMax} bytes`, `${bytes} bytes`);
   }
   const mutates = effect.mutates ?? true;
   const recovery = effect.recovery ?? (mutates ? 'operator' : 'retry');

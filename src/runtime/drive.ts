@@ -4,7 +4,7 @@
 
 import type { Handled } from '../ports/queue.ts';
 import type { Acceptance, Begun, TurnRef } from '../ports/store.ts';
-import { describeError, TurnstoneError } from '../protocol/errors.ts';
+import { describeError, isForAnotherBuild, TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
 import { parseInboxBody } from './inbox-message.ts';
 import { keyringOf } from './keyring.ts';
@@ -178,11 +178,9 @@ async function handleOne(
       threadId: ref.thread,
       receives: message.receives,
     });
+    if (isForAnotherBuild(error)) return held(runtime, message, ref, reason);
     const final = error instanceof TurnstoneError && error.retry === 'never';
     if (!final && message.receives < limits.inboxTriesMax) return { kind: 'failed', reason };
-    if (error instanceof TurnstoneError && error.code === 'schema_from_future') {
-      return { kind: 'later', afterMs: runtime.settings.leaseMs, reason };
-    }
     await runtime.store.noteTry(
       ref,
       { parkedReason: reason, tries: message.receives, wakeAt: null },
@@ -190,4 +188,14 @@ async function handleOne(
     );
     return { kind: 'done' };
   }
+}
+
+/**
+ * Decision 19: a newer build wrote this; nothing is mutated and nothing dead-lettered. The message is hidden for
+ * longer each time, so that its receives last for days, and whoever watches is told each time.
+ */
+function held(runtime: Runtime, message: InboxMessage, ref: TurnRef, reason: string): Handled {
+  runtime.telemetry.emit('turn.held', { threadId: ref.thread, turnId: ref.turn, reason });
+  const doubled = runtime.settings.leaseMs * 2 ** Math.min(message.receives - 1, 20);
+  return { kind: 'later', afterMs: Math.min(limits.heldMaxMs, doubled), reason };
 }

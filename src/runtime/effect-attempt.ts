@@ -219,7 +219,9 @@ function failureOf(error: unknown, spend: Spend): AttemptOutcome {
   if (error instanceof EffectFailure) {
     const advice = error.adviceMs === undefined ? {} : { adviceMs: error.adviceMs };
     const { disposition, permanent } = error;
-    return { kind: 'failed', disposition, permanent, code: error.code, message, spend, ...advice };
+    // A code is a word of the record itself: an overlong one is cut before it is one.
+    const word = code ?? 'effect_failed';
+    return { kind: 'failed', disposition, permanent, code: word, message, spend, ...advice };
   }
   const base = { kind: 'failed' as const, permanent: false, message, spend };
   if (error instanceof EffectNotAppliedError) {
@@ -237,6 +239,11 @@ function verdictOf(answer: ProbeAnswer, billed: Spend): ProbeOutcome {
   if (answer.outcome === 'landed') {
     const spend = addSpend(billed, answer.spend ?? {});
     const payload = payloadOf({ output: answer.output });
+    const bytes = payload.kind === 'text' ? Buffer.byteLength(payload.text) : 0;
+    if (bytes > limits.effectAnswerBytes) {
+      const most = limits.effectAnswerBytes;
+      return inconclusive(`it landed, but its output of ${bytes} bytes is over ${most}`, spend);
+    }
     return { verdict: 'landed', output: answer.output, payload, spend, message: '' };
   }
   if (answer.outcome === 'did_not_happen') {
@@ -253,12 +260,13 @@ function verdictOf(answer: ProbeAnswer, billed: Spend): ProbeOutcome {
 }
 
 function inconclusive(message: string, spend: Spend): ProbeOutcome {
+  const { message: told } = describeError(message);
   return {
     verdict: 'inconclusive',
     output: undefined,
-    payload: payloadOf({ message }),
+    payload: payloadOf({ message: told }),
     spend,
-    message,
+    message: told,
   };
 }
 

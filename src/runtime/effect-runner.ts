@@ -186,7 +186,8 @@ function readFailure(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'fa
       });
   const doubt = point.earlierDoubt || body.disposition === 'in_doubt';
   if (decision.kind === 'retry') {
-    return goLive(dispatch, { kind: 'announce', attempt: attempt + 1 }, doubt && !verdictOfProbe);
+    const next = { kind: 'announce' as const, attempt: attempt + 1, since: body.at };
+    return goLive(dispatch, next, doubt && !verdictOfProbe);
   }
   if (decision.kind === 'probe') {
     return goLive(dispatch, { kind: 'probe', attempt, live: true }, point.earlierDoubt);
@@ -199,7 +200,8 @@ function readFailure(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'fa
   const undoes = site.phase === 'compensating' || declared.reversal;
   const again = undoes && body.disposition === 'did_not_happen';
   if (!undecided && again && dispatch.pass.setup.history.reopenedAfter(body.seq)) {
-    return goLive(dispatch, { kind: 'announce', attempt: attempt + 1 }, doubt && !verdictOfProbe);
+    const next = { kind: 'announce' as const, attempt: attempt + 1, since: body.at };
+    return goLive(dispatch, next, doubt && !verdictOfProbe);
   }
   replayOutcome(dispatch, point.record, (payload) =>
     dispatch.settle.reject(

@@ -21,7 +21,7 @@ import { brokenOff, park, unavailable } from './pass-ending.ts';
 import { relayThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
 import { suspendTurn } from './suspend-turn.ts';
-import { mayContinue } from './thread-gates.ts';
+import { checkState, mayContinue } from './thread-gates.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { budgetOf } from './turn-budget.ts';
 import type { Admission, HostBounds, TurnRequest } from './turn-request.ts';
@@ -205,6 +205,7 @@ async function takeover(of: Takeover): Promise<PassOutcome> {
   const history = historyOf(await runtime.store.journal(ref));
   const admitted = history.admission;
   if (admitted === null || history.conclusion !== null) return { kind: 'again' };
+  checkState(head, begun.checkpoint, agent);
   const sealer = await keyring.reader(admitted.body.scope);
   if (sealer === null) return concludeErased({ runtime, ref, agent, begun, head, history });
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));

@@ -26,7 +26,13 @@ import type {
   Unknown,
   Writer,
 } from '../../ports/store.ts';
-import type { CaseRow, ErasureRow, KeyRow, MemoryChange } from '../../ports/subjects.ts';
+import type {
+  CaseRow,
+  ErasureRow,
+  KeyRow,
+  MemoryChange,
+  MemoryWrite,
+} from '../../ports/subjects.ts';
 import type {
   ClaimEventWrite,
   DecideWrite,
@@ -298,8 +304,9 @@ export class TableStore implements TurnStore, GraphHolder {
     key: { readonly seen: KeyRow; readonly next: KeyRow } | null,
     scope: string,
     changes: readonly MemoryChange[],
+    writes: readonly MemoryWrite[] = [],
   ) {
-    return remembered.changeMemories(this.#table, tenant, key, scope, changes);
+    return remembered.changeMemories(this.#table, tenant, key, scope, changes, writes);
   }
 
   dropVersions(scope: string, versions: readonly VersionName[]) {
@@ -318,8 +325,8 @@ export class TableStore implements TurnStore, GraphHolder {
     return remembered.memoryVersions(this.#table, scope, wanted);
   }
 
-  dropMemories(scope: string) {
-    return remembered.dropMemories(this.#table, scope);
+  dropMemories(tenant: TenantId, scope: string) {
+    return remembered.dropMemories(this.#table, tenant, scope);
   }
 
   caseRow(tenant: TenantId, id: string) {
