@@ -11,10 +11,12 @@ import { type BuildOptions, build } from 'esbuild';
 import { startMinistack } from '../scripts/local-aws.ts';
 import { createTables } from '../src/adapters/dynamodb/create-tables.ts';
 import { openDynamoStore } from '../src/adapters/dynamodb/open-dynamo-store.ts';
+import { LocalVault, openLocalSecrets } from '../src/adapters/local/local-vault.ts';
 import { openSqliteStore } from '../src/adapters/sqlite/open-sqlite-store.ts';
 import { systemClock, systemEntropy } from '../src/adapters/system/system-clock.ts';
 import type { RequestInfo } from '../src/adapters/table/driver.ts';
 import type { TurnStore } from '../src/ports/store.ts';
+import type { Vault } from '../src/ports/vault.ts';
 import { tenantId, threadId, turnId } from '../src/protocol/ids.ts';
 import type { AgentDefinition } from '../src/runtime/agent-definition.ts';
 import { defineTurnAgent } from '../src/runtime/agent-definition.ts';
@@ -38,6 +40,47 @@ function median(values: number[]): number {
   return sorted[Math.floor(sorted.length / 2)] ?? 0;
 }
 
+/** A vault that seals nothing: what a turn would cost without sealing. */
+const clearVault: Vault = {
+  create: async (_tenant, scope, generation) => ({
+    scope,
+    id: 'clear',
+    generation,
+    state: 'live',
+    lifecycle: 0,
+    wrapped: new Uint8Array(32),
+  }),
+  sealer: async (_tenant, row) => ({
+    scope: row.scope,
+    generation: row.generation,
+    seal: (plain) => plain,
+    open: (sealed) => sealed,
+    mac: (domain) => domain,
+  }),
+};
+
+/** What sealing adds to a turn of ten effects on the embedded store, pairs of turns in one run. */
+async function sealing(folder: string): Promise<void> {
+  const secrets = openLocalSecrets(join(folder, 'sealing-keys'));
+  const ratios: number[] = [];
+  const store = openSqliteStore({ path: join(folder, 'sealing.sqlite'), ...tools });
+  const sealed = runtimeOf(store, new LocalVault(secrets, () => performance.now()));
+  const clear = runtimeOf(
+    openSqliteStore({ path: join(folder, 'clear.sqlite'), ...tools }),
+    clearVault,
+  );
+  for (let n = 0; n < 60; n += 1) {
+    const [left, right] = [await runTurn(sealed, agentOf(10)), await runTurn(clear, agentOf(10))];
+    if (n >= 10) ratios.push(left / right);
+  }
+  await store.close();
+  await clear.store.close();
+  print(
+    'a turn of 10 effects, sealed / in clear, embedded (median of 50 pairs)',
+    `${median(ratios).toFixed(2)}x`,
+  );
+}
+
 /** An agent of `count` sequential keyed effects that cost nothing themselves. */
 function agentOf(count: number, marks: number[] = []): AgentDefinition {
   return defineTurnAgent({
@@ -59,10 +102,10 @@ function agentOf(count: number, marks: number[] = []): AgentDefinition {
   });
 }
 
-function runtimeOf(store: TurnStore): Runtime {
+function runtimeOf(store: TurnStore, vault: Vault = new MemoryVault()): Runtime {
   return {
     store,
-    vault: new MemoryVault(),
+    vault,
     queues: heldQueues(),
     clock: systemClock,
     entropy: systemEntropy,
@@ -263,6 +306,7 @@ async function bundle(folder: string): Promise<void> {
     TURNSTONE_TABLE_LEDGER: 'l',
     TURNSTONE_QUEUE_INBOX: 'q',
     TURNSTONE_QUEUE_EVENTS: 'q',
+    TURNSTONE_QUEUE_INTENTS: 'q',
     TURNSTONE_KEY_ID: 'k',
     TURNSTONE_LEASE_MS: '75000',
     TURNSTONE_TIMEOUT_MS: '60000',
@@ -290,6 +334,7 @@ async function bundle(folder: string): Promise<void> {
 
 const folder = mkdtempSync(join(tmpdir(), 'turnstone-bench-'));
 await costs();
+await sealing(folder);
 await embedded(folder);
 await flat();
 await bundle(folder);

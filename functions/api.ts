@@ -8,7 +8,7 @@ import type {
 } from 'aws-lambda';
 import { systemClock } from '../src/adapters/system/system-clock.ts';
 import type { ApiRequest, Identity } from '../src/api/api-request.ts';
-import { roles } from '../src/api/api-request.ts';
+import { parseGrants, roles } from '../src/api/api-request.ts';
 import { handle } from '../src/api/handle.ts';
 import { problemOf } from '../src/api/problem.ts';
 import { parseId, tenantId } from '../src/protocol/ids.ts';
@@ -50,7 +50,7 @@ function requestOf(event: APIGatewayProxyEventV2WithJWTAuthorizer): ApiRequest {
   };
 }
 
-/** Tenant, actor and role from the authorizer's claims; anything missing or unknown is nobody. */
+/** Tenant, actor, role and grants from the authorizer's claims; anything missing or unknown is nobody. */
 function identityOf(event: APIGatewayProxyEventV2WithJWTAuthorizer): Identity | null {
   const claims = event.requestContext.authorizer?.jwt?.claims ?? {};
   const role = roles.find((known) => known === String(claims.role ?? ''));
@@ -60,6 +60,7 @@ function identityOf(event: APIGatewayProxyEventV2WithJWTAuthorizer): Identity | 
       tenant: tenantId('tenant', String(claims.tenant ?? '')),
       actor: parseId('sub', String(claims.sub ?? '')),
       role,
+      ...(claims.grants === undefined ? {} : { grants: parseGrants(claims.grants) }),
     };
   } catch {
     return null;

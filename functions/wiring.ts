@@ -15,7 +15,7 @@ import { NodeHttpCaller } from '../src/adapters/http/node-http-caller.ts';
 import { CedarPolicy } from '../src/adapters/policy/cedar-policy.ts';
 import { lineTelemetry } from '../src/adapters/system/line-telemetry.ts';
 import { systemClock, systemEntropy } from '../src/adapters/system/system-clock.ts';
-import { agentsOf } from '../src/agent/agents-module.ts';
+import { type AgentsModule, agentsOf } from '../src/agent/agents-module.ts';
 import { planAgent } from '../src/agent/plan/plan-agent.ts';
 import type { GraphHolder } from '../src/ports/graphs.ts';
 import type { TurnStore } from '../src/ports/store.ts';
@@ -79,6 +79,8 @@ export function lambdaRuntime(): Runtime {
   });
   const inbox = new SqsQueue(required('TURNSTONE_QUEUE_INBOX'), sqs);
   const events = new SqsQueue(required('TURNSTONE_QUEUE_EVENTS'), sqs);
+  const module: AgentsModule = own;
+  const lines = lineTelemetry((line) => process.stdout.write(line), Date.now);
   const http = new NodeHttpCaller(
     allowList(parseAllow(process.env.TURNSTONE_HTTP_ALLOW), { loopback: false }),
   );
@@ -95,7 +97,7 @@ export function lambdaRuntime(): Runtime {
     },
     clock: systemClock,
     entropy: systemEntropy,
-    telemetry: lineTelemetry((line) => process.stdout.write(line), Date.now),
+    telemetry: module.telemetry?.(lines) ?? lines,
     agents: agentsOf([planAgent(http)], own, 'agents', { http, env: process.env }),
     owner: `lambda-${randomUUID()}`,
     settings: {

@@ -4,6 +4,8 @@ import {
   approvalLines,
   attemptLines,
   attentionLines,
+  auditLines,
+  clean,
   journalLines,
   painter,
   verdictLines,
@@ -12,6 +14,7 @@ import {
 const usage = `usage: turnstone <command> [--json] [--url URL] [--token TOKEN]
 
   journal <thread> <turn>   every record of a turn, one line each, with the verdict over its chain
+  audit <thread> <turn>     a strict pass over a turn, and what its journal leaves open
   why <thread> <turn>       why its effects were called more than once
   verify <thread> <turn>    whether its code still agrees with its journal; 1 if not, 3 if that cannot be told
   approvals [--all]         what waits for a person
@@ -35,10 +38,8 @@ const paint = painter(process.stdout.isTTY === true && process.env.NO_COLOR === 
 
 async function get(path: string, role: string, method = 'GET'): Promise<Record<string, unknown>> {
   const token = values.token ?? process.env.TURNSTONE_TOKEN ?? `dev:acme:cli:${role}`;
-  const answer = await fetch(`${url}${path}`, {
-    method,
-    headers: { authorization: `Bearer ${token}` },
-  });
+  const headers = { authorization: `Bearer ${token}` };
+  const answer = await fetch(`${url}${path}`, { method, headers });
   const body = (await answer.json()) as Record<string, unknown>;
   if (answer.ok) return body;
   throw new Error(`${answer.status} ${String(body.code ?? '')}: ${String(body.detail ?? '')}`);
@@ -50,9 +51,13 @@ function print(body: Record<string, unknown>, lines: readonly string[], rows: st
   process.stdout.write(list.map((row) => `${JSON.stringify(row)}\n`).join(''));
 }
 
+function pathOf(thread: string, turn: string): string {
+  return `/v1/threads/${encodeURIComponent(thread)}/turns/${encodeURIComponent(turn)}`;
+}
+
 /** Every page of a journal. */
 async function journal(thread: string, turn: string): Promise<Record<string, unknown>> {
-  const path = `/v1/threads/${encodeURIComponent(thread)}/turns/${encodeURIComponent(turn)}/journal`;
+  const path = `${pathOf(thread, turn)}/journal`;
   const records: unknown[] = [];
   for (;;) {
     const page = await get(`${path}?after=${records.length}`, 'operator');
@@ -70,6 +75,11 @@ async function run(): Promise<number> {
       const found = await journal(thread, turn);
       print(found, journalLines(found, paint), 'records');
       return found.verified === true ? 0 : 1;
+    }
+    case 'audit': {
+      const found = await get(`${pathOf(thread, turn)}/verify`, 'operator', 'POST');
+      print(found, auditLines(found, paint), '');
+      return clean(found) ? 0 : 1;
     }
     case 'why': {
       const lines = attemptLines(await journal(thread, turn));

@@ -1,5 +1,6 @@
 // A module of the user's own agents, as `npm start` (TURNSTONE_AGENTS) and `cdk deploy` (-c agents=) take it.
 import type { HttpCaller } from '../ports/http-caller.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
 
 /** What a host hands to agents when it starts. */
@@ -15,6 +16,8 @@ export interface AgentsModule {
   readonly agents: (host: AgentHost) => readonly AgentDefinition[];
   /** SQL that makes tables of your own in the embedded store, for atomic members; unused on AWS. */
   readonly ownTables?: string;
+  /** Telemetry of your own over the host's lines: `openTelemetry` or `powertools`, or both. */
+  readonly telemetry?: (lines: Telemetry) => Telemetry;
 }
 
 /** The agents of a module by name, after `own`; throws naming the module and what it lacks. */

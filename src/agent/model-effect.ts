@@ -37,16 +37,20 @@ export const modelTimeoutMs = limits.turnTimeoutMs - 5_000;
 /** An effect whose every attempt asks a model once. */
 export function modelEffect<Answer>(facts: {
   readonly args: unknown;
+  /** Who is asked, for telemetry. */
+  readonly provider: string;
+  readonly model: string;
   readonly maxOutputTokens: number | undefined;
   readonly treatment: ModelTreatment;
   readonly ask: (call: EffectCall) => Promise<ModelOutcome<Answer>>;
 }): Effect<Answer> {
-  const { treatment, args, maxOutputTokens, ask } = facts;
+  const { treatment, args, provider, model, maxOutputTokens, ask } = facts;
   return {
     kind: treatment.kind ?? 'model.complete',
     args,
     mutates: false,
     recovery: 'retry',
+    asks: { kind: 'model', provider, model },
     timeoutMs: treatment.timeoutMs ?? modelTimeoutMs,
     ...(treatment.retry === undefined ? {} : { retry: treatment.retry }),
     cost: {
@@ -70,8 +74,11 @@ export function completion(
   request: ModelRequest,
   treatment: ModelTreatment = {},
 ): Effect<ModelAnswer> {
+  const slash = model.id.indexOf('/');
   return modelEffect({
     args: { model: model.id, request },
+    provider: slash < 0 ? model.id : model.id.slice(0, slash),
+    model: model.id.slice(slash + 1),
     maxOutputTokens: request.maxOutputTokens,
     treatment,
     ask: ({ signal, idempotencyKey }: ModelCall) => model.ask(request, { signal, idempotencyKey }),
@@ -82,7 +89,8 @@ function bill(call: EffectCall, outcome: ModelOutcome<unknown>, treatment: Model
   const { usage } = outcome;
   if (usage !== undefined) {
     const minorUnits = treatment.price === undefined ? {} : { minorUnits: treatment.price(usage) };
-    return call.bill({ tokens: usage.inputTokens + usage.outputTokens, ...minorUnits });
+    const tokens = usage.inputTokens + usage.outputTokens;
+    return call.bill({ tokens, ...minorUnits }, usage);
   }
   if (outcome.kind === 'failed' && outcome.disposition === 'did_not_happen') call.bill({});
 }

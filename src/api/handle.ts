@@ -1,6 +1,6 @@
 // One request to one response: route, role, handler, problem. Never throws.
 import { TurnstoneError } from '../protocol/errors.ts';
-import type { ApiRequest, ApiResponse, Role } from './api-request.ts';
+import type { ApiRequest, ApiResponse } from './api-request.ts';
 import type { ApiHost, Handler } from './handler.ts';
 import { problem, problemOf } from './problem.ts';
 import type { Route } from './routes.ts';
@@ -34,7 +34,7 @@ async function dispatch(host: ApiHost, request: ApiRequest): Promise<ApiResponse
       allowed.push(route.method);
       continue;
     }
-    const refusal = refuse(request, route.roles);
+    const refusal = refuse(request, route);
     if (refusal !== null) return refusal;
     const identity = request.identity ?? anonymous;
     return handlerOf(route)({ host, request, identity, params: match.params });
@@ -65,7 +65,10 @@ function handlerOf(route: Route | (typeof routesNotYet)[number]): Handler {
 
 const anonymous = { tenant: '' as never, actor: '', role: 'user' as const };
 
-function refuse(request: ApiRequest, roles: readonly Role[] | null): ApiResponse | null {
+function refuse(
+  request: ApiRequest,
+  { roles, grant }: Pick<Route, 'roles' | 'grant'>,
+): ApiResponse | null {
   if (roles === null) return null;
   if (request.identity === null) {
     const response = problem({
@@ -75,12 +78,17 @@ function refuse(request: ApiRequest, roles: readonly Role[] | null): ApiResponse
     });
     return { ...response, headers: { ...response.headers, 'www-authenticate': 'Bearer' } };
   }
-  if (roles.includes(request.identity.role)) return null;
-  return problem({
-    status: 403,
-    code: 'forbidden',
-    detail: `role "${request.identity.role}" may not call this route; expected ${roles.join(', ')}`,
-  });
+  const { role, grants } = request.identity;
+  if (!roles.includes(role)) {
+    return forbidden(`role "${role}" may not call this route; expected ${roles.join(', ')}`);
+  }
+  if (grant === undefined || grants === undefined || grants.includes(grant)) return null;
+  const held = grants.length === 0 ? 'none' : grants.join(', ');
+  return forbidden(`this route needs the grant "${grant}"; the token holds ${held}`);
+}
+
+function forbidden(detail: string): ApiResponse {
+  return problem({ status: 403, code: 'forbidden', detail });
 }
 
 /** The parameters of a path under a template, or null. */

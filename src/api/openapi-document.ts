@@ -39,6 +39,7 @@ function operation(route: Route): Record<string, unknown> {
     ...(route.roles === null
       ? { security: [] }
       : { security: [{ bearer: [] }], 'x-roles': route.roles }),
+    ...(route.grant === undefined ? {} : { 'x-grant': route.grant }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(route.body === undefined
       ? {}

@@ -23,6 +23,7 @@ const statuses: Readonly<Partial<Record<ErrorCode, number>>> = {
   invalid_effect: 422,
   invalid_request: 422,
   key_service_unavailable: 503,
+  wrapping_key_retired: 500,
   legal_hold: 409,
   memory_id_reserved: 409,
   memory_source_gone: 409,

@@ -1,10 +1,9 @@
 // Receipts: what a business key came to, and a person's word on one in doubt (page 05).
 
-import { TurnstoneError } from '../protocol/errors.ts';
 import { threadId, toIso } from '../protocol/ids.ts';
-import { assertFact } from '../runtime/person-acts.ts';
+import { answerReceipt as answer } from '../runtime/answer-receipt.ts';
 import type { ReceiptView } from '../runtime/receipts.ts';
-import { listReceipts, readReceipt } from '../runtime/receipts.ts';
+import { listReceipts } from '../runtime/receipts.ts';
 import type { ApiResponse } from './api-request.ts';
 import { json } from './api-request.ts';
 import type { Call } from './handler.ts';
@@ -27,17 +26,9 @@ export async function answerReceipt(call: Call): Promise<ApiResponse> {
   const { runtime } = call.host;
   const { tenant, actor } = call.identity;
   const id = call.params.receiptId ?? '';
-  const { view, ref } = await readReceipt(runtime, tenant, id);
-  if (view.status !== 'uncertain' || view.effectKey === null) {
-    throw new TurnstoneError('not_undecided', `receipt "${id}" is ${view.status}`, {
-      retry: 'never',
-      details: { status: view.status },
-    });
-  }
   const { outcome, note } = body;
   const fact = 'output' in body ? { outcome, note, output: body.output } : { outcome, note };
-  await assertFact(runtime, ref, view.effectKey, fact, actor);
-  return json(200, receiptObject((await readReceipt(runtime, tenant, id)).view));
+  return json(200, receiptObject(await answer(runtime, tenant, id, fact, actor)));
 }
 
 function receiptObject(view: ReceiptView): Record<string, unknown> {

@@ -1,6 +1,6 @@
 // The route table: one row a route of page 05, its least role, its schemas and its handler.
 import type * as v from 'valibot';
-import type { Role } from './api-request.ts';
+import type { Grant, Role } from './api-request.ts';
 import type { Handler } from './handler.ts';
 import { abandon, answerDoubt, attention, cancel, reopen, resume } from './operator-routes.ts';
 import { answerReceipt, getReceipts } from './receipt-routes.ts';
@@ -59,6 +59,8 @@ export interface Route {
   readonly summary: string;
   /** Roles that may call it; null for everybody, without a token. */
   readonly roles: readonly Role[] | null;
+  /** A right beside the role (QA-7). */
+  readonly grant?: Grant;
   readonly body?: v.GenericSchema;
   readonly query?: v.GenericSchema;
   readonly answer?: v.GenericSchema;
@@ -144,6 +146,7 @@ export const routes: readonly Route[] = [
     path: `${turn}/undecided/{effectKey}`,
     summary: 'Answer a doubt',
     roles: operators,
+    grant: 'answer',
     body: assertSchema,
     answer: turnSchema,
     handle: answerDoubt,
@@ -153,6 +156,7 @@ export const routes: readonly Route[] = [
     path: `${turn}/reopen`,
     summary: 'Reopen a quarantined turn',
     roles: operators,
+    grant: 'reopen',
     body: reasonSchema,
     answer: turnSchema,
     handle: reopen,
@@ -162,6 +166,7 @@ export const routes: readonly Route[] = [
     path: `${turn}/abandon`,
     summary: 'Write a quarantined turn off',
     roles: operators,
+    grant: 'abandon',
     body: reasonSchema,
     answer: turnSchema,
     handle: abandon,
@@ -216,6 +221,7 @@ export const routes: readonly Route[] = [
     path: '/v1/receipts/{receiptId}',
     summary: 'Answer a receipt in doubt',
     roles: operators,
+    grant: 'answer',
     body: assertSchema,
     answer: receiptSchema,
     handle: answerReceipt,

@@ -1,5 +1,6 @@
 // The turn routes: deliver, read, journal, doubts, strict pass.
 
+import { auditTurn } from '../operator/audit.ts';
 import type { TurnRef } from '../ports/store.ts';
 import { parseBudget } from '../protocol/budget.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
@@ -255,7 +256,8 @@ export async function getUndecided(call: Call): Promise<ApiResponse> {
 
 export async function verifyTurnRoute(call: Call): Promise<ApiResponse> {
   const ref = refOf(call);
-  const verdict = await verifyTurn(call.host.runtime, ref);
+  const { runtime } = call.host;
+  const [verdict, audit] = await Promise.all([verifyTurn(runtime, ref), auditTurn(runtime, ref)]);
   if (verdict === null) throw notFound(`a journal of turn "${ref.turn}"`);
-  return json(200, verdict);
+  return json(200, { ...verdict, audit });
 }

@@ -8,11 +8,12 @@ import { localHost } from './local-host.ts';
 import { readSettings } from './settings.ts';
 
 const settings = readSettings(process.env);
-const telemetry = lineTelemetry((line) => process.stderr.write(line), Date.now);
+const lines = lineTelemetry((line) => process.stderr.write(line), Date.now);
 const own: AgentsModule | undefined =
   settings.agents === undefined
     ? undefined
     : await import(pathToFileURL(resolve(settings.agents)).href);
+const telemetry = own?.telemetry?.(lines) ?? lines;
 const host = localHost(settings, telemetry, own);
 const server = httpServer(host);
 

@@ -110,6 +110,33 @@ export function attemptLines(journal: Fields): readonly string[] {
   return lines;
 }
 
+/** True when a strict pass verified and the audit found nothing. */
+export function clean(verified: Fields): boolean {
+  return verified.verdict === 'verified' && findingsIn(verified).length === 0;
+}
+
+function findingsIn({ audit }: Fields): readonly Fields[] {
+  const found = (audit as Fields | null | undefined)?.findings;
+  return Array.isArray(found) ? (found as readonly Fields[]) : [];
+}
+
+/** The verdict of a strict pass, the findings of the audit, and what was not looked at. */
+export function auditLines(verified: Fields, paint: Paint): readonly string[] {
+  const { verdict, outcome, reason, audit } = verified;
+  const said = [verdict, outcome ?? reason].filter((word) => word !== undefined).map(plain);
+  const unseen = (audit as Fields | null | undefined)?.notChecked;
+  return [
+    paint(verdict === 'verified' ? 'green' : 'red', said.join(' ')),
+    ...findingsIn(verified).map(({ finding, ...facts }) =>
+      [
+        paint('red', plain(finding)),
+        ...Object.entries(facts).map(([name, value]) => `${name}=${plain(value)}`),
+      ].join(' '),
+    ),
+    `not checked: ${Array.isArray(unseen) ? unseen.map(plain).join(', ') : ''}`,
+  ];
+}
+
 /** A strict pass's answer: agreement, the first divergence with the edit it is, or why there is none. */
 export function verdictLines(answer: Fields, paint: Paint): readonly string[] {
   const { verdict, outcome, reason, change, declaration } = answer;

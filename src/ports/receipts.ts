@@ -19,6 +19,14 @@ export interface ReceiptRow {
   /** The dispatch that holds the key. */
   readonly turn: TurnId;
   readonly site: Site;
+  /** A person's word on a key whose turn was written off: its journal takes no more (CH-5). */
+  readonly asserted?: {
+    readonly outcome: 'landed' | 'did_not_happen';
+    readonly by: string;
+    readonly at: EpochMs;
+    /** Sealed output and note. */
+    readonly payload: SealedPayload;
+  };
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
 }
@@ -35,6 +43,6 @@ export interface ReceiptStore {
   receipt(tenant: TenantId, id: string): Promise<ReceiptRow | null>;
   /** Every receipt of a thread. */
   receipts(thread: ThreadRef): Promise<readonly ReceiptRow[]>;
-  /** Takes a key: absent, or as it was seen. */
+  /** Takes a key, or adds a person's word: absent, or as it was seen. */
   reserve(row: ReceiptRow, seen: ReceiptRow | null): Promise<Reserved>;
 }

@@ -129,7 +129,7 @@ export interface SubjectStore {
     readonly versions: readonly MemoryVersion[];
   }>;
   /**
-   * Changes ids together with the key row of their subject, in one transaction of at most 100 writes; without a
+   * Changes ids, and writes versions of imports, together with the key row of their subject, in one transaction of at most 100 writes; without a
    * key it is a part of a removal that the key row announces.
    */
   changeMemories(
@@ -137,13 +137,17 @@ export interface SubjectStore {
     key: { readonly seen: KeyRow; readonly next: KeyRow } | null,
     scope: string,
     changes: readonly MemoryChange[],
+    writes?: readonly MemoryWrite[],
   ): Promise<{ readonly kind: 'done' | 'lost' } | Unknown>;
   /** Removes version rows, at most 100, whose ids say that they are gone. Idempotent. */
   dropVersions(scope: string, versions: readonly VersionName[]): Promise<void>;
   /** Moves the end of an access window, never back and only of that version. Idempotent. */
   touchMemory(scope: string, of: VersionName, until: EpochMs): Promise<void>;
-  /** Removes every memory row of a subject; its ids stay reserved. Answers how many went. */
-  dropMemories(scope: string): Promise<{ readonly items: number; readonly versions: number }>;
+  /** Removes every memory row of a subject, parts included; its ids stay reserved. Answers how many went. */
+  dropMemories(
+    tenant: TenantId,
+    scope: string,
+  ): Promise<{ readonly items: number; readonly versions: number }>;
 }
 
 /** A long-lived matter several threads and turns touch. */
@@ -160,7 +164,12 @@ export interface CaseRow {
   }[];
   readonly turns: readonly { readonly thread: string; readonly turn: string }[];
   /** The last writers' keys with the version each one made: how a repeat finds its own write (E234). */
-  readonly writers: readonly { readonly key: string; readonly version: number }[];
+  readonly writers: readonly {
+    readonly key: string;
+    readonly version: number;
+    /** What stood before, for a repeat to answer the same (CS-3). */
+    readonly from?: string;
+  }[];
 }
 
 export interface CaseStore {

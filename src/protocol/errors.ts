@@ -24,6 +24,7 @@ export const errorCodes = [
   'invalid_durable_turn_result',
   'journal_corrupt',
   'key_service_unavailable',
+  'wrapping_key_retired',
   'lease_lost',
   'legal_hold',
   'memory_id_reserved',
@@ -82,6 +83,13 @@ export class TurnstoneError extends Error {
   toJSON(): { code: ErrorCode; message: string; retry: Retry; details: ErrorDetails } {
     return { code: this.code, message: this.message, retry: this.retry, details: this.details };
   }
+}
+
+/** True for what another build wrote and this one cannot know: it is held for that build, never judged (decision 19). */
+export function isForAnotherBuild(error: unknown): boolean {
+  if (!(error instanceof TurnstoneError)) return false;
+  if (error.code === 'schema_from_future' || error.code === 'agent_unknown') return true;
+  return error.code === 'record_skew' && error.details.newer === true;
 }
 
 /** A broken invariant: nobody may handle it; the work stops. */

@@ -79,6 +79,8 @@ export const limits = Object.freeze({
   inboxBatch: 10,
   /** Deliveries of one message before it is parked. */
   inboxTriesMax: 20,
+  /** Longest time a message that a newer build must handle is hidden for. */
+  heldMaxMs: 3_600_000,
   /** Passes a takeover is tried with before the turn is left to the next sweep. */
   beginRoundsMax: 16,
   sweepPeriodMs: 1_000,
@@ -112,6 +114,10 @@ export const limits = Object.freeze({
   memoriesPerTurnMax: 30,
   /** Bytes of one fact's content. */
   memoryBytesMax: 100 * kib,
+  /** Bytes of a text to search by. */
+  searchTextBytes: 8 * kib,
+  /** Vectors the built-in index keeps in a process. */
+  searchVectorsKept: 10_000,
   /** Characters of a label's source. */
   labelSourceCharacters: 200,
   /** Facts one fact may be made from. */

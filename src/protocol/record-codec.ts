@@ -12,7 +12,8 @@ export const recordVersion = 1;
 type Kind = 'text' | 'count' | 'flag' | 'site' | 'spend' | 'optionalText' | 'optionalSpend';
 type Member = readonly [name: string, short: string, kind: Kind];
 
-const members: Readonly<Record<RecordKind, readonly Member[]>> = {
+/** Members by kind: name, stored name, type. Only ever added to: `test/replay/codec` keeps each release's. */
+export const recordMembers: Readonly<Record<RecordKind, readonly Member[]>> = {
   RunAdmitted: [
     ['turn', 'tn', 'text'],
     ['agent', 'ag', 'text'],
@@ -154,7 +155,7 @@ export function encodeBody(body: RecordBody): string {
   };
   const place = placeOut(body.payload);
   if (place !== undefined) out.p = place;
-  for (const [name, short, kind] of members[body.kind]) {
+  for (const [name, short, kind] of recordMembers[body.kind]) {
     const value = facts[name];
     if (kind === 'site') writeSite(out, body.kind, value);
     else if (kind === 'spend') writeSpend(out, short, value);
@@ -174,13 +175,13 @@ export function decodeBody(text: string): RecordBody {
   if (typeof raw !== 'object' || raw === null) throw skew('body', 'an object', typeof raw);
   const source = new Map(Object.entries(raw));
   const version = take(source, 'v');
-  if (version !== recordVersion) throw skew('v', String(recordVersion), String(version));
+  if (version !== recordVersion) throw newer('v', String(recordVersion), String(version));
   const kind = take(source, 'k');
-  if (typeof kind !== 'string' || !Object.hasOwn(members, kind)) {
-    throw skew('k', 'a known record kind', String(kind));
+  if (typeof kind !== 'string' || !Object.hasOwn(recordMembers, kind)) {
+    throw newer('k', 'a known record kind', String(kind));
   }
   const facts: Record<string, unknown> = { kind };
-  for (const [name, short, type] of members[kind as RecordKind]) {
+  for (const [name, short, type] of recordMembers[kind as RecordKind]) {
     const value = readMember(source, short, type);
     if (value !== undefined) facts[name] = value;
   }
@@ -189,7 +190,7 @@ export function decodeBody(text: string): RecordBody {
   const epoch = readMember(source, 'e', 'count');
   const payload = placeIn(take(source, 'p'));
   const unknown = [...source.keys()][0];
-  if (unknown !== undefined) throw skew(unknown, `a member of ${kind}`, 'an unknown member');
+  if (unknown !== undefined) throw newer(unknown, `a member of ${kind}`, 'an unknown member');
   return { ...(facts as unknown as RecordFacts), seq, at, epoch, payload } as RecordBody;
 }
 
@@ -279,13 +280,18 @@ function placeIn(value: unknown): PayloadPlace {
   throw skew('p', 'a payload place', JSON.stringify(value));
 }
 
-function skew(member: string, expected: string, got: string): TurnstoneError {
+/** What only a newer build writes: whoever meets it keeps its hands off (decision 19). */
+function newer(member: string, expected: string, got: string): TurnstoneError {
+  return skew(member, expected, got, true);
+}
+
+function skew(member: string, expected: string, got: string, newer = false): TurnstoneError {
   return new TurnstoneError(
     'record_skew',
     `journal record member "${member}": expected ${expected}, got ${got}`,
     {
       retry: 'never',
-      details: { member, expected, got },
+      details: { member, expected, got, newer },
     },
   );
 }

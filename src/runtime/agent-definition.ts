@@ -1,10 +1,12 @@
 // An agent as the runtime runs it: a named, versioned function over a turn, with its fingerprint.
 //   K-63/K-64, decision 15: only the authority half refuses; presentation drift is recorded.
 import { digestOf } from '../protocol/canonical.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
 import type { AgentName } from '../protocol/ids.ts';
 import { agentName } from '../protocol/ids.ts';
 import type { Label, Sensitivity, Trust } from '../protocol/labels.ts';
 import { undeclared } from '../protocol/labels.ts';
+import type { MigrationStep } from '../protocol/migration.ts';
 import type { InputSchema } from './input-schema.ts';
 import { checkInput, refusedInput } from './input-schema.ts';
 import type { Sink } from './labelled.ts';
@@ -21,10 +23,7 @@ export interface AgentDefinition {
   /** Checkpoint schema revision; a thread with a newer one is held (decision 19). */
   readonly schema: number;
   /** Single-step migrations by the revision they start from; pure, persisted by the next commit (B-66). */
-  readonly migrations: ReadonlyMap<
-    number,
-    (state: Readonly<Record<string, unknown>>) => Record<string, unknown>
-  >;
+  readonly migrations: ReadonlyMap<number, MigrationStep>;
   readonly onQuarantine: 'continue' | 'block';
   /** Checks the input before anything is written; throws TurnstoneError `invalid_input` or `invalid_plan` naming the path. */
   parseInput(input: unknown): unknown;
@@ -57,9 +56,7 @@ export interface AgentOptions {
   readonly presentation?: unknown;
   readonly accepts?: readonly string[];
   readonly schema?: number;
-  readonly migrations?: Readonly<
-    Record<number, (state: Readonly<Record<string, unknown>>) => Record<string, unknown>>
-  >;
+  readonly migrations?: Readonly<Record<number, MigrationStep>>;
   /** Default `continue` (decision 26). */
   readonly onQuarantine?: 'continue' | 'block';
   /** Standard Schema of the input, checked before anything is written. */
@@ -88,6 +85,7 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
   const declared = options.effects === undefined ? null : new Set(options.effects);
   const sinks = new Map(Object.entries(options.sinks ?? {}));
   const acts = new Map(Object.entries(options.acts ?? {}));
+  const schema = options.schema ?? 1;
   return {
     name,
     authority: digestOf({
@@ -100,10 +98,8 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
     }),
     presentation: digestOf({ presentation: options.presentation ?? null }),
     accepts: new Set(options.accepts ?? []),
-    schema: options.schema ?? 1,
-    migrations: new Map(
-      Object.entries(options.migrations ?? {}).map(([from, step]) => [Number(from), step]),
-    ),
+    schema,
+    migrations: chainOf(options.migrations ?? {}, schema),
     onQuarantine: options.onQuarantine ?? 'continue',
     parseInput: (input) => parsed(options, input),
     frozenPlan: options.frozenPlan ?? false,
@@ -120,6 +116,35 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
     sinkOf: (kind) => sinks.get(kind) ?? null,
     inputLabel: { ...undeclared('input'), ...options.inputLabel },
   };
+}
+
+/** B-65: a step for every revision that was ever released, and none for one that was not. */
+function chainOf(
+  steps: Readonly<Record<number, MigrationStep>>,
+  schema: number,
+): ReadonlyMap<number, MigrationStep> {
+  if (!Number.isSafeInteger(schema) || schema < 1) {
+    throw invalid('schema', 'an integer of at least 1', String(schema));
+  }
+  const chain = new Map(Object.entries(steps).map(([from, step]) => [Number(from), step]));
+  for (let from = 1; from < schema; from += 1) {
+    if (typeof chain.get(from) !== 'function') {
+      throw invalid(`migrations.${from}`, `a step to revision ${from + 1}`, 'none');
+    }
+  }
+  const beyond = [...chain.keys()].find(
+    (from) => !Number.isSafeInteger(from) || from < 1 || from >= schema,
+  );
+  if (beyond === undefined) return chain;
+  throw invalid(`migrations.${beyond}`, `steps from 1 to ${schema - 1}`, 'a step from elsewhere');
+}
+
+function invalid(field: string, expected: string, got: string): TurnstoneError {
+  const details = { field, expected, got };
+  return new TurnstoneError('invalid_agent', `${field}: expected ${expected}, got ${got}`, {
+    retry: 'never',
+    details,
+  });
 }
 
 function parsed(options: AgentOptions, input: unknown): unknown {

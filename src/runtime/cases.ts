@@ -35,7 +35,8 @@ export function caseEffect(pass: Pass, change: CaseChange): Effect<unknown> {
         if (!writes) return { version: seen?.version ?? 0, status: seen?.status ?? '' };
         const mine = seen?.writers.find(({ key }) => key === idempotencyKey);
         if (seen !== null && mine !== undefined) {
-          return { version: mine.version, status: status ?? seen.status };
+          const { version, from = '' } = mine;
+          return { version, status: status ?? seen.status, from };
         }
         if (expectedVersion !== undefined && expectedVersion !== (seen?.version ?? 0)) {
           throw conflict(expectedVersion, seen?.version ?? 0);
@@ -43,11 +44,20 @@ export function caseEffect(pass: Pass, change: CaseChange): Effect<unknown> {
         const next = await nextRow(runtime, pass, seen, change, idempotencyKey);
         const put = await runtime.store.putCase(tenant, next, seen?.version ?? 0);
         if (put.kind === 'unknown') throw put.cause;
-        if (put.kind === 'done') return { version: next.version, status: next.status };
+        if (put.kind === 'done') {
+          const from = stoodBefore(seen, met);
+          return { version: next.version, status: next.status, from };
+        }
       }
       throw new Error('the case changed under every attempt');
     },
   };
+}
+
+/** What a change found: the state of the deadline it meets, else the status; empty for a new case. */
+function stoodBefore(seen: CaseRow | null, met: string | undefined): string {
+  if (met === undefined) return seen?.status ?? '';
+  return seen?.deadlines.find(({ name }) => name === met)?.state ?? '';
 }
 
 function conflict(expected: number, got: number): EffectFailure {
@@ -98,7 +108,10 @@ async function nextRow(
     payload: sealed.payload,
     deadlines,
     turns: [...others, turn].slice(-limits.caseTurnsMax),
-    writers: [...(seen?.writers ?? []), { key: writer, version }].slice(-limits.caseWritersMax),
+    writers: [
+      ...(seen?.writers ?? []),
+      { key: writer, version, from: stoodBefore(seen, change.met) },
+    ].slice(-limits.caseWritersMax),
   };
 }
 

@@ -13,11 +13,11 @@ import { storedView, undecidedOf } from './conclude.ts';
 import { JournalWriter, noPayload } from './journal-writer.ts';
 import { sealContext, sealText } from './payloads.ts';
 import type { Standing } from './resume-turn.ts';
-import { personWriter } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
 import { ledgerSpend } from './tenant-meter.ts';
 import type { TurnAnswer, TurnView } from './turn-view.ts';
 import { openApprovals } from './wait-runner.ts';
+import { personWriter } from './writer-identity.ts';
 import type { RecordPayload } from './writer-parts.ts';
 
 /** Writes `records` and the conclusion; null when the thread moved and the caller must look again. */
@@ -33,7 +33,7 @@ export async function conclude(
   if (admitted === undefined)
     throw new TurnstoneError('journal_corrupt', 'the journal has no admission', { retry: 'never' });
   const now = runtime.clock.now();
-  const identity = personWriter(runtime, standing);
+  const identity = personWriter(runtime, head);
   const writer = new JournalWriter({
     store: runtime.store,
     ref,
@@ -48,7 +48,9 @@ export async function conclude(
     progressed: () => undefined,
   });
   for (const { facts, payload } of records) writer.ride(facts, payload);
-  writer.ride({ kind: 'RunConcluded', outcome: status, chainHead: writer.head.hash }, noPayload);
+  const code = sealer.blind === true && status !== 'abandoned' ? { code: 'subject_erased' } : {};
+  const chainHead = writer.head.hash;
+  writer.ride({ kind: 'RunConcluded', outcome: status, ...code, chainHead }, noPayload);
   const batch = await writer.lastBatch();
   const bodies = [...history.bodies(), ...writer.added];
   const { steps, effects, attempts, tokens, minorUnits } = tallyOf(bodies);
@@ -90,7 +92,7 @@ export async function conclude(
     },
     checkpoint: null,
     blocks: false,
-    attention: null,
+    attention: status === 'quarantined' ? 'quarantined' : null,
     listed: true,
     closes: openApprovals(ref, bodies),
     intents: [],

@@ -32,7 +32,7 @@ import { sealContext, sealText } from './payloads.ts';
 import type { Runtime } from './runtime.ts';
 import { stopReason } from './stop-record.ts';
 import { ledgerSpend } from './tenant-meter.ts';
-import { loadState, nextCheckpoint } from './thread-state.ts';
+import { loadState, nextCheckpoint, overgrowth } from './thread-state.ts';
 import type { TurnError, TurnView } from './turn-view.ts';
 import type { Verdict } from './verdict.ts';
 import { verdictOf } from './verdict.ts';
@@ -66,11 +66,14 @@ export type ConclusionOutcome =
  */
 export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
   const { pass, writer } = of;
-  const { runtime, ref, history } = pass.setup;
+  const { runtime, ref, history, state, scope } = pass.setup;
   let { verdict } = of;
   let cancelsSeen = writer.writer.cancelsSeen;
   for (;;) {
     const mark = writer.mark();
+    const overgrown =
+      verdict.status === 'succeeded' ? overgrowth(state, scope, pass.changes) : null;
+    if (overgrown !== null) verdict = { status: 'failed', error: overgrown };
     const prepared = await prepare({ ...of, verdict }, cancelsSeen);
     if (prepared === null) return endOf(writer);
     if (prepared.refused !== null) {

@@ -1,5 +1,6 @@
 // An effect's declaration, checked and completed with its defaults before anything is announced.
 
+import type { EffectAsks } from '../ports/telemetry.ts';
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import { parseRetryPolicy } from '../protocol/backoff.ts';
 import { addSpend } from '../protocol/budget.ts';
@@ -34,6 +35,8 @@ export interface DeclaredEffect {
   readonly label: { readonly label?: string };
   /** Facts for the policy beside its kind. */
   readonly policyFacts: Readonly<Record<string, string>>;
+  /** What it asks, for telemetry, or null. */
+  readonly asks: EffectAsks | null;
   /** Its outcome is written at once, not with the next write (ruling 3). */
   readonly atOnce: boolean;
   perform(call: EffectCall): Promise<unknown>;
@@ -46,8 +49,9 @@ const recoveries: readonly string[] = ['retry', 'idempotent', 'reconcile', 'oper
 export function declareEffect(effect: Effect<unknown>, args = effect.args): DeclaredEffect {
   const kind = parseEffectKind('effect.kind', effect.kind);
   const argsText = encode(args);
-  if (argsText.length > limits.payloadBytesMax) {
-    throw refused('args', `at most ${limits.payloadBytesMax} bytes`, `${argsText.length} bytes`);
+  const bytes = Buffer.byteLength(argsText);
+  if (bytes > limits.payloadBytesMax) {
+    throw refused('args', `at most ${limits.payloadBytesMax} bytes`, `${bytes} bytes`);
   }
   const mutates = effect.mutates ?? true;
   const recovery = effect.recovery ?? (mutates ? 'operator' : 'retry');
@@ -77,6 +81,7 @@ export function declareEffect(effect: Effect<unknown>, args = effect.args): Decl
     timeoutMs,
     cost: addSpend({ tokens: 0, minorUnits: 0 }, effect.cost ?? {}),
     declaredCost,
+    asks: effect.asks ?? null,
     key,
     group: null,
     reversal: false,

@@ -26,6 +26,8 @@ export type Entry =
       readonly kind: 'announce';
       readonly attempt: number;
       readonly adviceMs?: number;
+      /** Instant of the recorded failure its wait counts from; absent: now. */
+      readonly since?: number;
       readonly readmit?: boolean;
     }
   /** Perform a recorded announcement again under its own key: no second EffectStarted (OR-2). */

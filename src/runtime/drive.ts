@@ -4,7 +4,7 @@
 
 import type { Handled } from '../ports/queue.ts';
 import type { Acceptance, Begun, TurnRef } from '../ports/store.ts';
-import { describeError, TurnstoneError } from '../protocol/errors.ts';
+import { describeError, isForAnotherBuild, TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
 import { parseInboxBody } from './inbox-message.ts';
 import { keyringOf } from './keyring.ts';
@@ -66,11 +66,20 @@ async function wanted(
   const waits = begun.end?.status === 'suspended';
   const wakes = begun.work?.wakeAt != null;
   if (begun.first === null || (!waits && !wakes)) return { kind: 'done' };
-  const outcome = handled(await resumeTurn(runtime, ref, host));
+  const outcome = handled(
+    await resumeTurn(runtime, ref, host).catch((error: unknown) => onBusy(error, ref.turn)),
+  );
   if (outcome.kind === 'done' && wakes) {
     await runtime.store.noteTry(ref, { wakeAt: null }, runtime.clock.now());
   }
   return outcome;
+}
+
+/** Somebody else picked it between the look and the claim: a busy thread is no failure of its message (E341). */
+function onBusy(error: unknown, holder: TurnRef['turn']): TurnAnswer {
+  if (!(error instanceof TurnstoneError) || error.code !== 'thread_busy') throw error;
+  const retryAfterMs = typeof error.retry === 'object' ? error.retry.afterMs : 1_000;
+  return { kind: 'busy', retryAfterMs, holder };
 }
 
 function handled(answer: TurnAnswer): Handled {
@@ -178,11 +187,9 @@ async function handleOne(
       threadId: ref.thread,
       receives: message.receives,
     });
+    if (isForAnotherBuild(error)) return held(runtime, message, ref, reason);
     const final = error instanceof TurnstoneError && error.retry === 'never';
     if (!final && message.receives < limits.inboxTriesMax) return { kind: 'failed', reason };
-    if (error instanceof TurnstoneError && error.code === 'schema_from_future') {
-      return { kind: 'later', afterMs: runtime.settings.leaseMs, reason };
-    }
     await runtime.store.noteTry(
       ref,
       { parkedReason: reason, tries: message.receives, wakeAt: null },
@@ -190,4 +197,14 @@ async function handleOne(
     );
     return { kind: 'done' };
   }
+}
+
+/**
+ * Decision 19: a newer build wrote this; nothing is mutated and nothing dead-lettered. The message is hidden for
+ * longer each time, so that its receives last for days, and whoever watches is told each time.
+ */
+function held(runtime: Runtime, message: InboxMessage, ref: TurnRef, reason: string): Handled {
+  runtime.telemetry.emit('turn.held', { threadId: ref.thread, turnId: ref.turn, reason });
+  const doubled = runtime.settings.leaseMs * 2 ** Math.min(message.receives - 1, 20);
+  return { kind: 'later', afterMs: Math.min(limits.heldMaxMs, doubled), reason };
 }

@@ -37,9 +37,12 @@ export async function announce(
           attempt: entry.attempt,
           ...(entry.adviceMs === undefined ? {} : { adviceMs: entry.adviceMs }),
         });
-  const until = (clock.now() + waitMs) as EpochMs;
-  if (waitMs > 0) await sleepOrPark(pass, waitMs, until);
-  if (pass.draining) return parked(pass, waitMs > 0 ? until : null);
+  // BO-5: a wait that outlasted its host counts from the failure, or a bounded host would wait for ever.
+  const now = clock.now();
+  const leftMs = Math.min(waitMs, Math.max(0, (entry.since ?? now) + waitMs - now));
+  const until = (now + leftMs) as EpochMs;
+  if (leftMs > 0) await sleepOrPark(pass, leftMs, until);
+  if (pass.draining) return parked(pass, leftMs > 0 ? until : null);
   if (!(await passesGates(dispatch, writer, key, entry.attempt, settle))) return 'refused';
   if (pass.draining) return parked(pass, null);
   await pass.tenant.look();

@@ -2,6 +2,7 @@
 //   Page 01, 1.2: only the port that can prove "nothing happened" may say so; anything else is in doubt.
 //   Decision 22: a landed output is never lost for its size; over the limit its digest is kept.
 
+import type { SpanStart, TelemetryFields } from '../ports/telemetry.ts';
 import { addSpend } from '../protocol/budget.ts';
 import { encode } from '../protocol/canonical.ts';
 import { base64url, sha256 } from '../protocol/digest.ts';
@@ -12,7 +13,9 @@ import type { Spend } from '../protocol/record.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import type { Dispatch } from './dispatch.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
+import { placeOf } from './replay-span.ts';
 import type { Runtime } from './runtime.ts';
+import { inSpan } from './tell.ts';
 import type { EffectCall, ProbeAnswer } from './turn-context.ts';
 import { EffectFailure } from './turn-context.ts';
 import type { RecordPayload } from './writer-parts.ts';
@@ -47,6 +50,8 @@ export interface CallFacts {
   readonly idempotencyKey: string;
   readonly effectKey: string;
   readonly attempt: number;
+  /** Where the call stands, for telemetry. */
+  readonly where: TelemetryFields;
   /** Fires when the pass must stop. */
   readonly stop?: AbortSignal;
 }
@@ -66,8 +71,18 @@ export function probeOnce(dispatch: Dispatch, key: string, attempt: number): Pro
 }
 
 function factsOf(dispatch: Dispatch, effectKey: string, attempt: number): CallFacts {
-  const { idempotencyKey, pass } = dispatch;
-  return { idempotencyKey, effectKey, attempt, stop: pass.abort.signal };
+  const { idempotencyKey, pass, site } = dispatch;
+  const where = placeOf(pass.setup.ref, site);
+  return { idempotencyKey, effectKey, attempt, where, stop: pass.abort.signal };
+}
+
+function spanOf(
+  kind: 'attempt' | 'probe',
+  { kind: name, asks }: DeclaredEffect,
+  { effectKey, attempt, where }: CallFacts,
+): SpanStart {
+  const fields = { effectKey, attempt, ...where };
+  return { kind, name, fields, ...(asks === null ? {} : { asks }) };
 }
 
 /** Calls `perform` once; never throws. */
@@ -76,15 +91,23 @@ export async function callOnce(
   declared: DeclaredEffect,
   facts: CallFacts,
 ): Promise<AttemptOutcome> {
-  const { call, billed, finish } = openCall(facts);
-  try {
-    const value = await withinTimeout(runtime, declared, call, () => declared.perform(call));
-    return landed(value, spendOf(billed(), declared));
-  } catch (error) {
-    return failureOf(error, spendOf(billed(), declared));
-  } finally {
-    finish();
-  }
+  const { call, billed, usage, finish } = openCall(facts);
+  const attempt = async (): Promise<AttemptOutcome> => {
+    try {
+      const value = await withinTimeout(runtime, declared, call, () => declared.perform(call));
+      return landed(value, spendOf(billed(), declared));
+    } catch (error) {
+      return failureOf(error, spendOf(billed(), declared));
+    } finally {
+      finish();
+    }
+  };
+  return inSpan(runtime.telemetry, spanOf('attempt', declared, facts), attempt, (outcome) => {
+    const fields = { ...outcome.spend, ...usage() };
+    if (outcome.kind === 'done') return { outcome: 'done', fields };
+    const { disposition, code } = outcome;
+    return { outcome: 'failed', error: code, fields: { ...fields, disposition } };
+  });
 }
 
 /** Calls `probe` once; never throws. */
@@ -96,14 +119,20 @@ export async function probeCall(
   if (declared.probe === null) return inconclusive('no probe is written for this effect', zero);
   const { probe } = declared;
   const { call, billed, finish } = openCall(facts);
-  try {
-    const answer = await withinTimeout(runtime, declared, call, () => probe(call));
-    return verdictOf(answer, billed() ?? zero);
-  } catch (error) {
-    return inconclusive(describeError(error).message, billed() ?? zero);
-  } finally {
-    finish();
-  }
+  const ask = async (): Promise<ProbeOutcome> => {
+    try {
+      const answer = await withinTimeout(runtime, declared, call, () => probe(call));
+      return verdictOf(answer, billed() ?? zero);
+    } catch (error) {
+      return inconclusive(describeError(error).message, billed() ?? zero);
+    } finally {
+      finish();
+    }
+  };
+  return inSpan(runtime.telemetry, spanOf('probe', declared, facts), ask, ({ verdict, spend }) => ({
+    outcome: verdict,
+    fields: { ...spend },
+  }));
 }
 
 const zero: Spend = { tokens: 0, minorUnits: 0 };
@@ -116,6 +145,8 @@ function openCall(facts: CallFacts) {
   const controller = new AbortController();
   const { stop } = facts;
   let spend: Spend | null = null;
+  const usage = { inputTokens: 0, outputTokens: 0 };
+  let divided = false;
   const onStop = (): void => controller.abort(stop?.reason);
   stop?.addEventListener('abort', onStop, { once: true });
   const call: EffectCall & { readonly controller: AbortController } = {
@@ -124,13 +155,18 @@ function openCall(facts: CallFacts) {
     attempt: facts.attempt,
     signal: controller.signal,
     controller,
-    bill: (more) => {
+    bill: (more, of) => {
       spend = addSpend(spend ?? zero, more);
+      if (of === undefined) return;
+      divided = true;
+      usage.inputTokens += of.inputTokens;
+      usage.outputTokens += of.outputTokens;
     },
   };
   return {
     call,
     billed: () => spend,
+    usage: () => (divided ? usage : {}),
     finish: () => stop?.removeEventListener('abort', onStop),
   };
 }
@@ -183,7 +219,9 @@ function failureOf(error: unknown, spend: Spend): AttemptOutcome {
   if (error instanceof EffectFailure) {
     const advice = error.adviceMs === undefined ? {} : { adviceMs: error.adviceMs };
     const { disposition, permanent } = error;
-    return { kind: 'failed', disposition, permanent, code: error.code, message, spend, ...advice };
+    // A code is a word of the record itself: an overlong one is cut before it is one.
+    const word = code ?? 'effect_failed';
+    return { kind: 'failed', disposition, permanent, code: word, message, spend, ...advice };
   }
   const base = { kind: 'failed' as const, permanent: false, message, spend };
   if (error instanceof EffectNotAppliedError) {
@@ -201,6 +239,11 @@ function verdictOf(answer: ProbeAnswer, billed: Spend): ProbeOutcome {
   if (answer.outcome === 'landed') {
     const spend = addSpend(billed, answer.spend ?? {});
     const payload = payloadOf({ output: answer.output });
+    const bytes = payload.kind === 'text' ? Buffer.byteLength(payload.text) : 0;
+    if (bytes > limits.effectAnswerBytes) {
+      const most = limits.effectAnswerBytes;
+      return inconclusive(`it landed, but its output of ${bytes} bytes is over ${most}`, spend);
+    }
     return { verdict: 'landed', output: answer.output, payload, spend, message: '' };
   }
   if (answer.outcome === 'did_not_happen') {
@@ -217,12 +260,13 @@ function verdictOf(answer: ProbeAnswer, billed: Spend): ProbeOutcome {
 }
 
 function inconclusive(message: string, spend: Spend): ProbeOutcome {
+  const { message: told } = describeError(message);
   return {
     verdict: 'inconclusive',
     output: undefined,
-    payload: payloadOf({ message }),
+    payload: payloadOf({ message: told }),
     spend,
-    message,
+    message: told,
   };
 }
 

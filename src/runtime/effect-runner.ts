@@ -25,6 +25,7 @@ import type { JournalWriter } from './journal-writer.ts';
 import { keepLate } from './late-results.ts';
 import type { Pass } from './pass.ts';
 import { hear, joinKey, outputOf, takeKey, useKey } from './receipts.ts';
+import { tellReplay } from './replay-span.ts';
 import type { ResumePoint } from './resume-point.ts';
 import { attemptKey, recordedAs, resumePoint } from './resume-point.ts';
 import { EffectError } from './turn-context.ts';
@@ -186,7 +187,8 @@ function readFailure(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'fa
       });
   const doubt = point.earlierDoubt || body.disposition === 'in_doubt';
   if (decision.kind === 'retry') {
-    return goLive(dispatch, { kind: 'announce', attempt: attempt + 1 }, doubt && !verdictOfProbe);
+    const next = { kind: 'announce' as const, attempt: attempt + 1, since: body.at };
+    return goLive(dispatch, next, doubt && !verdictOfProbe);
   }
   if (decision.kind === 'probe') {
     return goLive(dispatch, { kind: 'probe', attempt, live: true }, point.earlierDoubt);
@@ -199,7 +201,8 @@ function readFailure(dispatch: Dispatch, point: Extract<ResumePoint, { kind: 'fa
   const undoes = site.phase === 'compensating' || declared.reversal;
   const again = undoes && body.disposition === 'did_not_happen';
   if (!undecided && again && dispatch.pass.setup.history.reopenedAfter(body.seq)) {
-    return goLive(dispatch, { kind: 'announce', attempt: attempt + 1 }, doubt && !verdictOfProbe);
+    const next = { kind: 'announce' as const, attempt: attempt + 1, since: body.at };
+    return goLive(dispatch, next, doubt && !verdictOfProbe);
   }
   replayOutcome(dispatch, point.record, (payload) =>
     dispatch.settle.reject(
@@ -225,6 +228,7 @@ export function replayOutcome(
     const payload = await openRecord(runtime.store, sealer, ref, record);
     return () => {
       pass.heard(record.body);
+      tellReplay(dispatch, record.body);
       deliver(outputOf(record.body, payload));
     };
   });

@@ -252,7 +252,8 @@ async function ask(
 }
 
 function callFacts(row: IntentRow) {
-  return { idempotencyKey: row.id, effectKey: row.id, attempt: row.attempt };
+  const { id, attempt } = row;
+  return { idempotencyKey: id, effectKey: id, attempt, where: { intent: id } };
 }
 
 async function attempt(

@@ -19,7 +19,7 @@ import { encodeBody } from '../protocol/record-codec.ts';
 import { never } from './never.ts';
 import { sealContext, sealText } from './payloads.ts';
 import type { Pending, RecordPayload, WriterEnd, WriterMark, WriterStart } from './writer-parts.ts';
-import { batchBytes } from './writer-parts.ts';
+import { assertRecordFits, batchBytes, inlineBytes } from './writer-parts.ts';
 
 export const noPayload: RecordPayload = { kind: 'none' };
 
@@ -148,7 +148,9 @@ export class JournalWriter {
     | { readonly kind: 'refused'; readonly detail: string }
   > {
     await this.settled();
-    if (!this.#held || batchBytes(this.#pending) > limits.batchBytes / 2) await this.force();
+    const beside =
+      records.length * 1024 + records.reduce((sum, { payload }) => sum + inlineBytes(payload), 0);
+    if (!this.#held || batchBytes(this.#pending) + beside > limits.batchBytes) await this.force();
     if (this.#end !== null) return never();
     const mark = this.mark();
     const bodies = records.map(({ facts, payload }) =>
@@ -244,6 +246,7 @@ export class JournalWriter {
       payload: place,
     };
     const encoded = encodeBody(body);
+    assertRecordFits(seq, facts.kind, encoded);
     const hash = recordHash(this.#hash, encoded, sealed);
     this.#seq = seq;
     this.#hash = hash;

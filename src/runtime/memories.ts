@@ -3,10 +3,11 @@
 //   ME-3 trust and provenance come from where a fact was made; ME-7 what it was made from stands when it is written.
 
 import type { PartSet } from '../ports/store.ts';
-import type { MemoryWrite } from '../ports/subjects.ts';
+import type { MemoryVersion, MemoryWrite } from '../ports/subjects.ts';
+import type { Sealer } from '../ports/vault.ts';
 import { encode } from '../protocol/canonical.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
-import type { EpochMs } from '../protocol/ids.ts';
+import type { EpochMs, TenantId } from '../protocol/ids.ts';
 import { epochMs } from '../protocol/ids.ts';
 import type { Label } from '../protocol/labels.ts';
 import { parseLabel, undeclared } from '../protocol/labels.ts';
@@ -231,13 +232,13 @@ export async function stagedMemories(pass: Pass, now: EpochMs): Promise<Prepared
       const message = 'an id this turn remembers belongs to another subject or was erased';
       return { ...noMemories, refused: { code: 'foreign_subject', message } };
     }
-    const gone = pass.memories.find((fact) => fact.key === key && fact.derivedFrom.length > 0);
-    if (gone !== undefined && (await missingSource(pass, gone.derivedFrom)) !== null) {
-      const message = `what memory "${gone.id}" was made from was forgotten meanwhile`;
-      return { ...noMemories, refused: { code: 'memory_source_gone', message } };
-    }
     const seen = head?.version ?? 0;
     const facts = pass.memories.filter((fact) => fact.key === key);
+    const sources = facts.flatMap(({ derivedFrom }) => derivedFrom);
+    if (sources.length > 0 && (await missingSource(pass, sources)) !== null) {
+      const message = `what memory "${facts[0]?.id}" was made from was forgotten meanwhile`;
+      return { ...noMemories, refused: { code: 'memory_source_gone', message } };
+    }
     for (const [index, fact] of facts.entries()) {
       const version = seen + index + 1;
       const body: MemoryBody = {
@@ -257,12 +258,22 @@ export async function stagedMemories(pass: Pass, now: EpochMs): Promise<Prepared
         ...(fact.windowMs === undefined ? {} : { windowMs: fact.windowMs }),
         ...(fact.derivedFrom.length === 0 ? {} : { derivedFrom: fact.derivedFrom }),
       };
-      const sealed = sealText(sealer, memoryContext(ref.tenant, key, version), encode(body));
-      parts.push(sealed.parts);
-      const commitment = commitmentOf(sealer, row, body);
-      const next = { ...row, payload: sealed.payload, commitment };
+      const { next, parts: set } = sealVersion(sealer, ref.tenant, row, body);
+      parts.push(set);
       writes.push({ next, seen, current: index === facts.length - 1 });
     }
   }
   return { writes, parts, refused: null };
+}
+
+/** A version as it is stored: sealed, with the commitment over all that governs it (ME-9). */
+export function sealVersion(
+  sealer: Sealer,
+  tenant: TenantId,
+  row: Omit<MemoryVersion, 'commitment' | 'payload'>,
+  body: MemoryBody,
+): { readonly next: MemoryVersion; readonly parts: PartSet | null } {
+  const sealed = sealText(sealer, memoryContext(tenant, row.key, row.version), encode(body));
+  const commitment = commitmentOf(sealer, row, body);
+  return { next: { ...row, payload: sealed.payload, commitment }, parts: sealed.parts };
 }

@@ -18,15 +18,18 @@ import {
   stageFact,
 } from './memories.ts';
 import type { Pass } from './pass.ts';
-import { materialise, recallEffect, touchEffect } from './recall.ts';
+import { materialise, recallEffect, selectedItems, touchEffect } from './recall.ts';
+import { embedEffect, rankEffect, searchQuery } from './semantic.ts';
 import { stageDispatch } from './staged-dispatch.ts';
 import type {
   Effect,
   Forget,
+  FoundItem,
   Recall,
   RecalledItem,
   Remember,
   Removed,
+  Search,
   Swept,
 } from './turn-context.ts';
 import { EffectError } from './turn-context.ts';
@@ -68,9 +71,29 @@ export async function recall(place: VerbPlace, query: Recall): Promise<readonly 
   checkSubject(pass, query.subject);
   const found = await place.effect(recallEffect(pass, query));
   if (query.refreshAccess === true) await place.effect(touchEffect(pass, found));
+  return settled(pass, () => materialise(pass, step, query, found));
+}
+
+export async function search(place: VerbPlace, query: Search): Promise<readonly FoundItem[]> {
+  const { pass, step } = place;
+  checkSubject(pass, undefined);
+  searchQuery(query);
+  const vector = await place.effect(embedEffect(query));
+  const ranked = await place.effect(rankEffect(pass, query, vector));
+  return settled(pass, async () => {
+    const items = await selectedItems(pass, step, ranked.items);
+    return items.map((item, at) => ({ ...item, score: ranked.items[at]?.score ?? 0 }));
+  });
+}
+
+/** Reads a selection in its turn of the schedule; what it finds is seen in the open. */
+function settled<T extends RecalledItem>(
+  pass: Pass,
+  read: () => Promise<readonly T[]>,
+): Promise<readonly T[]> {
   const settle = pass.scheduler.begin();
   return new Promise((resolve, reject) => {
-    materialise(pass, step, query, found).then(
+    read().then(
       (items) =>
         settle(() => {
           for (const item of items) pass.labels.see(item);

@@ -19,7 +19,7 @@ import { type AtomicMember, runAtomic } from './atomic-members.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import { runEffect } from './effect-runner.ts';
 import type { GroupScope } from './groups.ts';
-import { abortGroups } from './groups.ts';
+import { abortGroups, settling } from './groups.ts';
 import { Labels } from './labelled.ts';
 import type { StagedMemory } from './memories.ts';
 import { never } from './never.ts';
@@ -31,10 +31,10 @@ import { missingFrom } from './resume-point.ts';
 import { Scheduler } from './scheduler.ts';
 import { TenantMeter } from './tenant-meter.ts';
 import type { Act } from './turn-context.ts';
-import { TurnSuspendedError } from './turn-context.ts';
+import { type EffectError, TurnSuspendedError } from './turn-context.ts';
 import { TurnScope } from './turn-scope.ts';
 import type { StepState, UnwindEnd, UnwindStart } from './unwind.ts';
-import { decideUnwind, recordForwardEnd, runUnwind, takesBack } from './unwind.ts';
+import { decideUnwind, recordForwardEnd, runUnwind, severest, takesBack } from './unwind.ts';
 import type { OpenWait, WaitSpec } from './wait-runner.ts';
 import { runWait } from './wait-runner.ts';
 
@@ -57,6 +57,8 @@ export class Pass {
   readonly steps = new Map<string, StepState>();
   /** First uses of business keys, by kind and key (K-35). */
   readonly keys = new Map<string, KeyUse>();
+  /** What the first step that nobody can decide ended with. */
+  undecided: EffectError | null = null;
   /** Groups that were opened in this pass. */
   readonly groups = new Set<GroupScope>();
   readonly #waiting = new Map<string, OpenWait>();
@@ -81,6 +83,7 @@ export class Pass {
   #instant: EpochMs;
   #cancelTimers: (() => void)[] = [];
   #restartTimeout: () => void = () => undefined;
+  readonly #broken = (error: unknown): void => this.stop({ kind: 'broken', error });
   leaseUntilMonotonicMs = Number.POSITIVE_INFINITY;
 
   constructor(setup: PassSetup) {
@@ -206,9 +209,9 @@ export class Pass {
     return this.#stopRequest !== null && site.phase === 'forward' && !doubt;
   }
 
-  /** Milliseconds between the admission and the last settled record. */
-  get elapsedMs(): number {
-    return this.#instant - this.setup.admittedAt;
+  /** Milliseconds since the admission, for the live start of a step, which journals what they decide (E100). */
+  elapsedMs(): number {
+    return Math.max(this.setup.runtime.clock.now(), this.#instant) - this.setup.admittedAt;
   }
 
   stepOpened(): void {
@@ -273,7 +276,9 @@ export class Pass {
 
   async #runMain(root: TurnScope): Promise<void> {
     try {
-      const value = await this.setup.agent.run(root, this.setup.input);
+      const { agent, input } = this.setup;
+      const run = () => agent.run(root, input);
+      const value = await settling(() => root.group, run);
       this.#main =
         this.#outstanding === 0
           ? { kind: 'returned', value }
@@ -286,7 +291,8 @@ export class Pass {
 
   #frontier(): boolean {
     const left = this.setup.history.unread(this.#walking ? 'any' : 'forward');
-    if (left === undefined) return true;
+    // E336: an undo that lost what it had recalled leaves the rest of its slice unread; it is recorded as failed.
+    if (left === undefined || (this.#walking && this.lostMemory !== null)) return true;
     const asked = this.#firstWaiting[0];
     if (!('site' in left.body)) return true;
     this.diverged(missingFrom(left.body, asked));
@@ -315,7 +321,7 @@ export class Pass {
     }
     if (main !== null && (this.#openSteps === 0 || this.#parked === 0)) {
       if (this.#restsAt(main)) return false;
-      this.#endForward(main);
+      this.#endForward(severest(main, this.undecided));
       return true;
     }
     if (!this.historyOnly || this.#parked > 0) return false;
@@ -340,17 +346,8 @@ export class Pass {
     this.#interrupted = false;
     this.#waiting.clear();
     const settle = this.scheduler.begin();
-    recordForwardEnd(this, end).then(
-      () => settle(() => this.#takeBack(open, end)),
-      (error: unknown) => this.stop({ kind: 'broken', error }),
-    );
-  }
-
-  #takeBack(open: readonly GroupScope[], end: Parameters<typeof decideUnwind>[1]): void {
-    abortGroups(open).then(
-      () => this.#decide(end),
-      (error: unknown) => this.stop({ kind: 'broken', error }),
-    );
+    const takeBack = () => abortGroups(open).then(() => this.#decide(end), this.#broken);
+    recordForwardEnd(this, end).then(() => settle(takeBack), this.#broken);
   }
 
   #decide(end: Parameters<typeof decideUnwind>[1]): void {
@@ -358,7 +355,7 @@ export class Pass {
     const settle = this.scheduler.begin();
     decideUnwind(this, end).then(
       (start) => settle(() => ('walk' in start ? this.#unwind(start) : this.stop(start))),
-      (error: unknown) => this.stop({ kind: 'broken', error }),
+      this.#broken,
     );
   }
 

@@ -9,12 +9,13 @@ import { doubtsOf } from '../protocol/doubt.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
 import type { RecordFacts } from '../protocol/record.ts';
+import { parseStatus, seals } from '../protocol/turn-status.ts';
 import { conclude } from './conclude-aside.ts';
 import { JournalWriter, payloadOf } from './journal-writer.ts';
 import type { Standing } from './resume-turn.ts';
 import {
+  abandonStands,
   currentBudget,
-  personWriter,
   readStanding,
   resumeTurn,
   standingStatus,
@@ -22,6 +23,7 @@ import {
 import type { Runtime } from './runtime.ts';
 import type { HostBounds } from './turn-request.ts';
 import type { TurnAnswer } from './turn-view.ts';
+import { personWriter } from './writer-identity.ts';
 import type { RecordPayload } from './writer-parts.ts';
 
 export interface Assertion {
@@ -30,7 +32,7 @@ export interface Assertion {
   readonly note: string;
 }
 
-/** Settles one open doubt by a person's word. Throws `not_found`, `not_undecided`, `thread_busy`. */
+/** Settles one open doubt by a person's word. Throws `not_found`, `not_undecided`, `not_quarantined`, `thread_busy`. */
 export async function assertFact(
   runtime: Runtime,
   ref: TurnRef,
@@ -41,6 +43,8 @@ export async function assertFact(
   await write(runtime, ref, null, (standing) => {
     const doubt = doubtsOf(standing.history.bodies()).find((open) => open.key === effectKey);
     if (doubt === undefined) throw notUndecided(standing, effectKey);
+    // CH-5, QA-6: what was written off stays on record as it was.
+    if (seals(parseStatus(standingStatus(standing.history)))) demandQuarantined(standing);
     const { outcome, output, note } = assertion;
     const payload = outcome === 'landed' ? { output: output ?? null, note } : { note };
     return {
@@ -80,6 +84,7 @@ export async function reopenTurn(
 ): Promise<TurnAnswer> {
   await write(runtime, ref, 'wake', (standing) => {
     demandQuarantined(standing);
+    if (abandonStands(standing.history)) return null;
     return {
       facts: { kind: 'QuarantineDecided', decision: 'reopen', decider: actor },
       payload: payloadOf({ reason }),
@@ -98,6 +103,7 @@ export async function resumeByPerson(
 ): Promise<TurnAnswer> {
   const standing = await readStanding(runtime, ref);
   const status = standingStatus(standing.history);
+  if (abandonStands(standing.history)) return resumeTurn(runtime, ref, host);
   if (status !== 'failed' && status !== 'exhausted') {
     throw new TurnstoneError(
       'not_resumable',
@@ -138,12 +144,12 @@ export async function abandonTurn(
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const standing = await readStanding(runtime, ref, { erasedToo: true });
     demandQuarantined(standing);
-    const ended = await conclude(runtime, ref, standing, 'abandoned', [
-      {
-        facts: { kind: 'QuarantineDecided', decision: 'abandon', decider: actor },
-        payload: payloadOf({ reason }),
-      },
-    ]);
+    const decided: PersonRecord = {
+      facts: { kind: 'QuarantineDecided', decision: 'abandon', decider: actor },
+      payload: payloadOf({ reason }),
+    };
+    const records = abandonStands(standing.history) ? [] : [decided];
+    const ended = await conclude(runtime, ref, standing, 'abandoned', records);
     if (ended !== null) return ended;
   }
   throw contended();
@@ -163,16 +169,18 @@ interface PersonRecord {
   readonly payload: RecordPayload;
 }
 
-/** Adds one record at the next position; begins again when the thread moved under it. */
+/** Adds one record at the next position, or none on null; begins again when the thread moved under it. */
 async function write(
   runtime: Runtime,
   ref: TurnRef,
   wake: 'wake' | null,
-  decide: (standing: Standing) => PersonRecord,
+  decide: (standing: Standing) => PersonRecord | null,
 ): Promise<void> {
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const standing = await readStanding(runtime, ref);
-    const { facts, payload } = decide(standing);
+    const decided = decide(standing);
+    if (decided === null) return;
+    const { facts, payload } = decided;
     const writer = asideWriter(runtime, ref, standing, wake);
     writer.urgent(facts, payload);
     await writer.settled();
@@ -189,7 +197,7 @@ function asideWriter(
   wake: 'wake' | null,
 ): JournalWriter {
   const { head, history, sealer } = standing;
-  const identity = personWriter(runtime, standing);
+  const identity = personWriter(runtime, head);
   return new JournalWriter({
     store: runtime.store,
     ref,

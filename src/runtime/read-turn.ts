@@ -1,7 +1,8 @@
 // Reading turns, threads and journals for callers and operators. Writes nothing (ST-4).
 //   T13  a journal is verified against its chain and the head kept apart in the projection.
 
-import type { Head, ThreadRef, TurnRef } from '../ports/store.ts';
+import type { Head, Position, ThreadRef, TurnRef } from '../ports/store.ts';
+import type { ChainLink } from '../protocol/chain.ts';
 import { genesisHash, verifyChain } from '../protocol/chain.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { RecordBody } from '../protocol/record.ts';
@@ -82,13 +83,7 @@ export async function readJournal(
     runtime.store.journal(ref),
   ]);
   if (positions.length === 0) return null;
-  const stored = positions.flatMap((position) => position.records);
-  let prevHash = genesisHash;
-  const links = stored.map((record, index) => {
-    const link = { ...record, seq: index + 1, prevHash };
-    prevHash = record.hash;
-    return link;
-  });
+  const links = linksOf(positions);
   const kept = begun.end === null ? undefined : begun.end.head;
   const verdict = verifyChain(links, kept);
   const keyring = keyringOf(runtime, ref, begun);
@@ -102,10 +97,22 @@ export async function readJournal(
   }
   return {
     records,
-    head: { seq: links.length, hash: prevHash },
+    head: { seq: links.length, hash: links.at(-1)?.hash ?? genesisHash },
     verified: verdict.ok ? true : { firstBad: verdict.firstBad, reason: verdict.reason },
     late: await readLate(runtime.store, ref, (scope) => keyring.reader(scope)),
   };
+}
+
+/** The records of a journal as its chain names them. */
+export function linksOf(positions: readonly Position[]): readonly ChainLink[] {
+  let prevHash = genesisHash;
+  return positions
+    .flatMap((position) => position.records)
+    .map((record, index) => {
+      const link = { ...record, seq: index + 1, prevHash };
+      prevHash = record.hash;
+      return link;
+    });
 }
 
 /** What came too late for a turn's journal: evidence beside its doubts (B26). */

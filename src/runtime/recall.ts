@@ -66,7 +66,7 @@ export function recallEffect(pass: Pass, query: Recall): Effect<unknown> {
 }
 
 /** Current versions of a scope that had not lapsed at `cutoff`, after any removal under way has ended. */
-async function standing(
+export async function standing(
   runtime: Runtime,
   tenant: Pass['setup']['ref']['tenant'],
   scope: string,
@@ -109,19 +109,13 @@ function byRank(left: MemoryVersion, right: MemoryVersion): number {
   return right.createdAt - left.createdAt || (left.key < right.key ? -1 : 1);
 }
 
-/** The items of a selection, live and replayed alike, under what this turn has staged itself. */
-export async function materialise(
+/** What a selection names, in its order; throws `memory_erased` for what is gone, a doubt for what differs. */
+export async function selectedItems(
   pass: Pass,
   step: string,
-  query: Recall,
-  found: unknown,
+  wanted: readonly Selected[],
 ): Promise<readonly RecalledItem[]> {
   const { runtime, ref, sealer, scope } = pass.setup;
-  const { items } = found as { items: readonly Selected[] };
-  const own = new Map(
-    pass.memories.filter((fact) => fact.purpose === query.purpose).map((fact) => [fact.key, fact]),
-  );
-  const wanted = items.filter((item) => !own.has(item.key));
   const rows = await runtime.store.memoryVersions(scope, wanted);
   const stored: RecalledItem[] = [];
   for (const [at, item] of wanted.entries()) {
@@ -131,8 +125,7 @@ export async function materialise(
         code: 'memory_erased',
       });
     }
-    const context = memoryContext(ref.tenant, row.key, row.version);
-    const body = (await openPayload(runtime.store, sealer, context, row.payload)) as MemoryBody;
+    const body = await openVersion(runtime, ref.tenant, sealer, row);
     if (row.commitment !== item.commitment || commitmentOf(sealer, row, body) !== item.commitment) {
       throw new EffectError('a remembered fact is not what was selected', {
         code: 'memory_tampered',
@@ -144,6 +137,22 @@ export async function materialise(
     }
     stored.push(itemOf(row, body));
   }
+  return stored;
+}
+
+/** The items of a selection, live and replayed alike, under what this turn has staged itself. */
+export async function materialise(
+  pass: Pass,
+  step: string,
+  query: Recall,
+  found: unknown,
+): Promise<readonly RecalledItem[]> {
+  const { items } = found as { items: readonly Selected[] };
+  const own = new Map(
+    pass.memories.filter((fact) => fact.purpose === query.purpose).map((fact) => [fact.key, fact]),
+  );
+  const wanted = items.filter((item) => !own.has(item.key));
+  const stored = await selectedItems(pass, step, wanted);
   const staged = [...own.values()].map((fact) => ({
     id: fact.id,
     version: 0,
@@ -158,6 +167,17 @@ export async function materialise(
   return all
     .sort((left, right) => rank(left) - rank(right))
     .slice(0, query.limit ?? limits.recallDefault);
+}
+
+/** Opens what a version holds. */
+export async function openVersion(
+  runtime: Runtime,
+  tenant: Pass['setup']['ref']['tenant'],
+  sealer: Sealer,
+  row: MemoryVersion,
+): Promise<MemoryBody> {
+  const context = memoryContext(tenant, row.key, row.version);
+  return (await openPayload(runtime.store, sealer, context, row.payload)) as MemoryBody;
 }
 
 function itemOf(row: MemoryVersion, body: MemoryBody): RecalledItem {

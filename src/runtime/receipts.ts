@@ -19,7 +19,7 @@ import { historyOf, openRecord } from './history.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import { Keyring } from './keyring.ts';
-import { sealContext, sealText } from './payloads.ts';
+import { openPayload, sealContext, sealText } from './payloads.ts';
 import { attemptKey } from './resume-point.ts';
 import type { Runtime } from './runtime.ts';
 import { EffectError } from './turn-context.ts';
@@ -135,8 +135,16 @@ async function judge(dispatch: Dispatch, standing: ReceiptRow): Promise<Found | 
       return { outcome: 'in_flight', effectKey: '' };
     case 'landed':
       return { outcome: 'landed', effectKey: state.effectKey };
-    case 'uncertain':
-      return { outcome: 'uncertain', effectKey: state.effectKey };
+    case 'uncertain': {
+      const { asserted } = standing;
+      if (asserted?.outcome === 'did_not_happen') return 'free';
+      if (asserted === undefined) return { outcome: 'uncertain', effectKey: state.effectKey };
+      const context = assertedContext(holder, standing.id);
+      const told = await openPayload(runtime.store, sealer, context, asserted.payload);
+      const output =
+        typeof told === 'object' && told !== null && 'output' in told ? told.output : null;
+      return { outcome: 'completed', effectKey: state.effectKey, output };
+    }
     case 'completed': {
       const stored = state.history.records[state.record.seq - 1];
       if (stored === undefined) throw new Error('a record of the journal is missing');
@@ -148,6 +156,11 @@ async function judge(dispatch: Dispatch, standing: ReceiptRow): Promise<Found | 
       };
     }
   }
+}
+
+/** Where a person's word on a receipt is sealed. */
+export function assertedContext(holder: TurnRef, id: string) {
+  return sealContext(holder, `receipt:${id}:asserted`, 0);
 }
 
 /** The output a record carries: a verdict wraps it. */
@@ -297,6 +310,12 @@ export async function readReceipt(
   return { view: await viewOf(runtime, row), ref: { ...row.thread, turn: row.turn } };
 }
 
+const settled = {
+  landed: 'completed',
+  did_not_happen: 'failed',
+  nobody: 'uncertain',
+} as const;
+
 async function viewOf(runtime: Runtime, row: ReceiptRow): Promise<ReceiptView> {
   const ref = { ...row.thread, turn: row.turn };
   const [positions, head] = await Promise.all([
@@ -321,7 +340,7 @@ async function viewOf(runtime: Runtime, row: ReceiptRow): Promise<ReceiptView> {
     completed: 'completed' as const,
     landed: 'completed' as const,
     failed: 'failed' as const,
-    uncertain: 'uncertain' as const,
+    uncertain: settled[row.asserted?.outcome ?? 'nobody'],
   }[state.kind];
   return {
     receiptId: row.id,

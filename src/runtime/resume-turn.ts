@@ -3,16 +3,17 @@
 //   RG-1 a sealed turn is not resumed; QA-5 a quarantine needs a standing decision.
 //   QA-3 an abandonment that was journaled and not acted on is finished without executing anything.
 
-import type { Begun, Head, TurnRef, Writer } from '../ports/store.ts';
+import type { Begun, Head, TurnRef } from '../ports/store.ts';
 import type { Sealer } from '../ports/vault.ts';
 import type { Budget } from '../protocol/budget.ts';
-import { base64url, fromBase64url } from '../protocol/digest.ts';
+import { fromBase64url } from '../protocol/digest.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import { parseStatus, seals } from '../protocol/turn-status.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 import { blindSealer } from './blind-sealer.ts';
+import { conclude } from './conclude-aside.ts';
 import type { History } from './history.ts';
 import { historyOf, openRecord } from './history.ts';
 import { JournalWriter } from './journal-writer.ts';
@@ -25,10 +26,12 @@ import type { PassOutcome } from './pass-ending.ts';
 import { drive, refusal } from './run-turn.ts';
 import type { Runtime } from './runtime.ts';
 import { tenantVerdict } from './tenant-meter.ts';
+import { checkState } from './thread-gates.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { budgetOf } from './turn-budget.ts';
 import type { HostBounds } from './turn-request.ts';
 import { admissionFrom } from './turn-request.ts';
+import { inPass } from './turn-spans.ts';
 import type { TurnAnswer } from './turn-view.ts';
 import { driveOpen } from './with-turn.ts';
 import { newWriter } from './writer-identity.ts';
@@ -89,6 +92,11 @@ export async function resumeTurn(
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const standing = await readStanding(runtime, ref);
     const { history, head, begun, keyring } = standing;
+    if (abandonStands(history)) {
+      const ended = await conclude(runtime, ref, standing, 'abandoned', []);
+      if (ended !== null) return ended;
+      continue;
+    }
     const status = parseStatus(standingStatus(history));
     const decided = history.standingDecision !== null;
     // SA-10: work that was taken back is not gone on with.
@@ -107,7 +115,9 @@ export async function resumeTurn(
         { retry: 'never' },
       );
     }
-    const outcome = await runResume(runtime, ref, agent, host, standing);
+    const outcome = await inPass(runtime, ref, agent.name, 'resume', (below) =>
+      runResume(below, ref, agent, host, standing),
+    );
     if (outcome.kind === 'answer') return outcome.answer;
     if (outcome.kind === 'unchanged' && begun.end !== null) {
       const turn = await endView(runtime, ref, keyring, begun.end);
@@ -119,6 +129,12 @@ export async function resumeTurn(
   throw new TurnstoneError('store_unavailable', 'the thread changed under every attempt to begin', {
     retry: 'now',
   });
+}
+
+/** QA-3: somebody wrote the turn off and nobody has concluded that yet. */
+export function abandonStands(history: History): boolean {
+  const decision = history.standingDecision;
+  return decision?.kind === 'QuarantineDecided' && decision.decision === 'abandon';
 }
 
 async function recorded(runtime: Runtime, ref: TurnRef, standing: Standing): Promise<TurnAnswer> {
@@ -139,6 +155,7 @@ async function runResume(
   const { begun, head, history, keyring, sealer } = standing;
   const admitted = history.admission;
   if (admitted === null) return { kind: 'again' };
+  checkState(head, begun.checkpoint, agent);
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
   const lease = new Lease(runtime, ref, newWriter(runtime, head));
   const writer: JournalWriter = new JournalWriter({
@@ -216,14 +233,4 @@ export async function currentBudget(
   if (admitted === null) return null;
   const opened = await openRecord(runtime.store, standing.sealer, ref, admitted.record);
   return budgetOf(runtime, ref, standing, admissionFrom(opened).budget);
-}
-
-/** A person writes under the epoch that stands: nothing is claimed. */
-export function personWriter(runtime: Runtime, standing: Standing): Writer {
-  return {
-    token: base64url(runtime.entropy.bytes(16)),
-    owner: runtime.owner,
-    epoch: standing.head.epoch,
-    cancelsSeen: standing.head.cancels,
-  };
 }

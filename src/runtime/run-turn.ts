@@ -23,24 +23,32 @@ import { relayThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
 import { suspendTurn } from './suspend-turn.ts';
 import { tenantVerdict } from './tenant-meter.ts';
-import { mayContinue } from './thread-gates.ts';
+import { checkState, mayContinue } from './thread-gates.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { budgetOf } from './turn-budget.ts';
 import type { Admission, HostBounds, TurnRequest } from './turn-request.ts';
 import { admissionFrom } from './turn-request.ts';
+import { inPass } from './turn-spans.ts';
 import type { Verdict } from './verdict.ts';
 import { verdictOf } from './verdict.ts';
 import { newWriter } from './writer-identity.ts';
 
+interface Fresh {
+  readonly runtime: Runtime;
+  readonly request: TurnRequest;
+  readonly begun: Begun;
+  readonly keyring: Keyring;
+  readonly sealer: Sealer;
+  readonly digest: string;
+}
+
 /** Runs a turn that has no journal yet. */
-export async function runFresh(of: {
-  runtime: Runtime;
-  request: TurnRequest;
-  begun: Begun;
-  keyring: Keyring;
-  sealer: Sealer;
-  digest: string;
-}): Promise<PassOutcome> {
+export function runFresh(of: Fresh): Promise<PassOutcome> {
+  const { ref, agent } = of.request;
+  return inPass(of.runtime, ref, agent.name, 'fresh', (runtime) => fresh({ ...of, runtime }));
+}
+
+async function fresh(of: Fresh): Promise<PassOutcome> {
   const { runtime, request, begun, keyring, sealer } = of;
   const { ref, agent } = request;
   const createdAt = begun.work?.accepted?.at ?? runtime.clock.now();
@@ -178,20 +186,28 @@ async function claim(
   return claimed;
 }
 
+interface Takeover {
+  readonly runtime: Runtime;
+  readonly ref: TurnRef;
+  readonly agent: AgentDefinition;
+  readonly host: HostBounds;
+  readonly begun: Begun;
+  readonly head: Head;
+  readonly keyring: Keyring;
+}
+
 /** Takes over the lapsed turn the head names and drives it on (ruling 4). */
-export async function runTakeover(of: {
-  runtime: Runtime;
-  ref: TurnRef;
-  agent: AgentDefinition;
-  host: HostBounds;
-  begun: Begun;
-  head: Head;
-  keyring: Keyring;
-}): Promise<PassOutcome> {
+export function runTakeover(of: Takeover): Promise<PassOutcome> {
+  const { ref, agent } = of;
+  return inPass(of.runtime, ref, agent.name, 'takeover', (runtime) => takeover({ ...of, runtime }));
+}
+
+async function takeover(of: Takeover): Promise<PassOutcome> {
   const { runtime, ref, agent, begun, head, keyring } = of;
   const history = historyOf(await runtime.store.journal(ref));
   const admitted = history.admission;
   if (admitted === null || history.conclusion !== null) return { kind: 'again' };
+  checkState(head, begun.checkpoint, agent);
   const sealer = await keyring.reader(admitted.body.scope);
   if (sealer === null) return concludeErased({ runtime, ref, agent, begun, head, history });
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));

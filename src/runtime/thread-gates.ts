@@ -6,6 +6,7 @@
 import type { Checkpoint, Head } from '../ports/store.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { AgentDefinition } from './agent-definition.ts';
+import { checkSchema } from './thread-state.ts';
 
 /** Throws `agent_mismatch`, `fingerprint_mismatch` or `schema_from_future`. */
 export function checkThread(
@@ -31,17 +32,16 @@ export function checkThread(
       { retry: 'never', details: { expected: head.authority, got: agent.authority } },
     );
   }
-  const schema = Math.max(head.schema, checkpoint?.schema ?? 0);
-  if (schema > agent.schema) {
-    throw new TurnstoneError(
-      'schema_from_future',
-      `checkpoint schema: expected at most ${agent.schema}, got ${schema}`,
-      {
-        retry: 'never',
-        details: { expected: agent.schema, got: schema },
-      },
-    );
-  }
+  checkState(head, checkpoint, agent);
+}
+
+/** Decision 19, for new turns and for passes of open ones: throws `schema_from_future` before anything is written. */
+export function checkState(
+  head: Head | null,
+  checkpoint: Checkpoint | null,
+  agent: AgentDefinition,
+): void {
+  checkSchema(Math.max(head?.schema ?? 0, checkpoint?.schema ?? 0), agent);
 }
 
 /** True when an agent may go on with what `authority` began (K-64). */

@@ -11,10 +11,10 @@ import {
   foldShares,
   foldState,
   sharesOf,
-  valuesOf,
 } from '../protocol/checkpoint.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
+import { migrateState } from '../protocol/migration.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 import type { Keyring } from './keyring.ts';
 import { openPayload, sealText } from './payloads.ts';
@@ -36,7 +36,9 @@ export async function loadState(
     if (changes !== null)
       state = foldState(state, segment.scope, changes as readonly StateChange[]);
   }
-  return migrate(state, checkpoint.schema, agent);
+  if (checkpoint.schema === agent.schema) return state;
+  const scope = await runtime.store.scopeOf(ref, null);
+  return migrated(state, checkpoint.schema, agent, scope);
 }
 
 /**
@@ -101,27 +103,37 @@ function checkpointContext(ref: TurnRef, revision: number) {
   };
 }
 
-function migrate(state: FoldedState, from: number, agent: AgentDefinition): FoldedState {
-  if (from > agent.schema) {
-    throw new TurnstoneError(
-      'schema_from_future',
-      `checkpoint schema: expected at most ${agent.schema}, got ${from}`,
-      { retry: 'never', details: { expected: agent.schema, got: from } },
-    );
-  }
-  let migrated = state;
+/** Decision 19: throws `schema_from_future` for a revision this build does not know, before anything is written. */
+export function checkSchema(found: number, agent: AgentDefinition): void {
+  if (found <= agent.schema) return;
+  throw new TurnstoneError(
+    'schema_from_future',
+    `checkpoint schema: expected at most ${agent.schema}, got ${found}`,
+    { retry: 'never', details: { expected: agent.schema, got: found } },
+  );
+}
+
+/** B-66: every step from the stored revision to the agent's, in memory; throws `invalid_agent` for a missing one. */
+export function migrated(
+  state: FoldedState,
+  from: number,
+  agent: AgentDefinition,
+  scope: string,
+): FoldedState {
+  checkSchema(from, agent);
+  let next = state;
   for (let revision = from; revision < agent.schema; revision += 1) {
     const step = agent.migrations.get(revision);
-    if (step === undefined) continue;
-    const scope = [...state.values()][0]?.[0]?.scope ?? '';
-    const next = step(Object.freeze(valuesOf(migrated)));
-    migrated = foldState(
-      emptyState,
-      scope,
-      Object.entries(next).map(([key, value]) => ({ op: 'set' as const, key, value })),
-    );
+    if (step === undefined) {
+      throw new TurnstoneError(
+        'invalid_agent',
+        `agent "${agent.name}" migrations.${revision}: expected a step to revision ${revision + 1}, got none`,
+        { retry: 'never', details: { field: `migrations.${revision}` } },
+      );
+    }
+    next = migrateState(next, step, scope);
   }
-  return migrated;
+  return next;
 }
 
 /** The checkpoint a commit writes, and what must be stored before it. */
@@ -153,9 +165,9 @@ export async function nextCheckpoint(of: {
     segments.push(await sealSegment(of, of.scope, revision, changesText(of.changes), parts));
   }
   const tail = [...(of.latest?.tail ?? []), ...segments];
-  const migrated = of.latest !== null && of.latest.schema !== of.schema;
+  const raised = of.latest !== null && of.latest.schema !== of.schema;
   const long = tailBytes(tail) > limits.checkpointTailBytes && (of.latest?.tail.length ?? 0) > 0;
-  if (!long && !migrated) {
+  if (!long && !raised) {
     const next = { revision, schema: of.schema, base: of.latest?.base ?? null, tail };
     return { next, parts, snapshot: null };
   }
@@ -176,16 +188,6 @@ async function sealSegment(
   text: string,
   parts: PartSet[],
 ): Promise<CheckpointSegment> {
-  if (Buffer.byteLength(text) > limits.checkpointBytesMax) {
-    throw new TurnstoneError(
-      'payload_too_large',
-      `checkpoint: expected at most ${limits.checkpointBytesMax} bytes, got ${Buffer.byteLength(text)}`,
-      {
-        retry: 'never',
-        details: { limit: limits.checkpointBytesMax, size: Buffer.byteLength(text) },
-      },
-    );
-  }
   const sealer = await of.keyring.writer(scope);
   const sealed = sealText(sealer, checkpointContext(of.ref, revision), text);
   if (sealed.parts !== null) parts.push(sealed.parts);
@@ -197,4 +199,25 @@ function tailBytes(tail: readonly CheckpointSegment[]): number {
     (sum, { payload }) => sum + (payload.kind === 'inline' ? payload.bytes.byteLength : 96),
     0,
   );
+}
+
+/** Why a turn's changes may not be committed: its thread's state would grow past the limit. Shrinking is always allowed. */
+export function overgrowth(
+  state: FoldedState,
+  scope: string,
+  changes: readonly StateChange[],
+): { readonly code: string; readonly message: string } | null {
+  if (changes.length === 0) return null;
+  const size = bytesOf(foldState(state, scope, changes));
+  if (size <= limits.checkpointBytesMax || size <= bytesOf(state)) return null;
+  return {
+    code: 'checkpoint_too_large',
+    message: `the thread's state: expected at most ${limits.checkpointBytesMax} bytes, got ${size}`,
+  };
+}
+
+function bytesOf(state: FoldedState): number {
+  let bytes = 0;
+  for (const [, share] of sharesOf(state)) bytes += Buffer.byteLength(encode(share));
+  return bytes;
 }

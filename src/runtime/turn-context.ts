@@ -4,6 +4,7 @@
 // awaits agent code makes are those of this context (T7). Effects started together share writes.
 
 import type { AtomicEntries } from '../ports/lent.ts';
+import type { EffectAsks } from '../ports/telemetry.ts';
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import type { Disposition, Recovery } from '../protocol/effect-decision.ts';
 import { AgentError } from '../protocol/errors.ts';
@@ -11,6 +12,29 @@ import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol
 import type { Sensitivity, Trust } from '../protocol/labels.ts';
 import type { Spend } from '../protocol/record.ts';
 import type { Labelled, Sink } from './labelled.ts';
+import type {
+  Forget,
+  FoundItem,
+  Recall,
+  RecalledItem,
+  Release,
+  Remember,
+  Removed,
+  Search,
+  Swept,
+} from './memory-context.ts';
+
+export type {
+  Forget,
+  FoundItem,
+  Recall,
+  RecalledItem,
+  Release,
+  Remember,
+  Removed,
+  Search,
+  Swept,
+} from './memory-context.ts';
 
 /** What one attempt is told; both identities exist durably before it runs (K-29, T5). */
 export interface EffectCall {
@@ -21,8 +45,8 @@ export interface EffectCall {
   readonly attempt: number;
   /** Fires at the effect's timeout or when the pass must stop. */
   readonly signal: AbortSignal;
-  /** Adds to what this attempt is billed with; integers, never negative (BU-4). */
-  bill(spend: Partial<Spend>): void;
+  /** Adds to what this attempt is billed with; integers, never negative (BU-4). `of` divides its tokens, for telemetry. */
+  bill(spend: Partial<Spend>, of?: { inputTokens: number; outputTokens: number }): void;
 }
 
 /** A probe's answer, by an identity every attempt shares (RE-1). */
@@ -91,6 +115,8 @@ export interface Effect<T> {
   readonly sink?: Sink;
   /** Facts its policy is asked with, beside kind, actor and subject. */
   readonly policyFacts?: Readonly<Record<string, string>>;
+  /** What it asks, for telemetry: a model or a tool. */
+  readonly asks?: EffectAsks;
   perform(call: EffectCall): Promise<T>;
   /** Used with recovery `reconcile`; absent means inconclusive (RE-4). */
   probe?(call: EffectCall): Promise<ProbeAnswer>;
@@ -187,70 +213,6 @@ export interface EffectGroup {
   abort(reason?: string): Promise<void>;
 }
 
-/** A fact about the turn's subject; its trust and origin come from where it was made, never from the caller. */
-export interface Remember {
-  readonly id: string;
-  /** Must be the turn's subject; default that. */
-  readonly subject?: string;
-  readonly purpose: string;
-  /** JSON-like, or a labelled value: the fact then carries its label, else that of all this turn has seen (ME-3). */
-  readonly content: unknown;
-  readonly expiresInMs?: number;
-  /** Milliseconds it may stay unread before a sweep takes it; a recall with `refreshAccess` opens them again. */
-  readonly accessWindowMs?: number;
-  /** Recalled facts it was made from: it is forgotten with them when one is forgotten in cascade. */
-  readonly derivedFrom?: readonly RecalledItem[];
-}
-
-export interface Recall {
-  readonly subject?: string;
-  readonly purpose: string;
-  /** Default 20. */
-  readonly limit?: number;
-  /** Opens the access windows of what is found again. */
-  readonly refreshAccess?: boolean;
-}
-
-/** What a release makes of a label. */
-export interface Release {
-  readonly trust?: Trust;
-  readonly sensitivity?: Sensitivity;
-  /** Why it may be; at most `limits.noteBytes`. */
-  readonly reason: string;
-}
-
-export interface Forget {
-  readonly id: string;
-  /** Also removes every version that was derived from it, however far. Default false. */
-  readonly cascade?: boolean;
-}
-
-export interface Removed {
-  /** Ids that are gone whole, and versions in all. */
-  readonly items: number;
-  readonly versions: number;
-}
-
-export interface Swept extends Removed {
-  /** Milliseconds of the epoch; what had lapsed by then went. */
-  readonly cutoff: number;
-}
-
-export interface RecalledItem {
-  readonly id: string;
-  readonly version: number;
-  readonly purpose: string;
-  readonly content: unknown;
-  readonly trust: Trust;
-  readonly sensitivity: Sensitivity;
-  /** Where it came from. */
-  readonly sources: readonly string[];
-  /** Keyed digest of everything the version holds; empty for a fact this turn staged. */
-  readonly commitment: string;
-  /** ISO 8601. */
-  readonly at: string;
-}
-
 /** A change of a long-lived matter; without one the call only reads it. */
 export interface CaseChange {
   readonly id: string;
@@ -258,7 +220,13 @@ export interface CaseChange {
   readonly state?: unknown;
   /** Refuses the change when the case has moved on. */
   readonly expectedVersion?: number;
-  readonly deadline?: { readonly name: string; readonly at?: string; readonly inMs?: number };
+  readonly deadline?: {
+    readonly name: string;
+    readonly at?: string;
+    readonly inMs?: number;
+    /** Digest of the calendar `at` was computed with; journaled, never read (CS-3). */
+    readonly calendar?: string;
+  };
   /** Name of a deadline that was met. */
   readonly met?: string;
 }
@@ -317,6 +285,8 @@ export interface TurnContext {
   remember(fact: Remember): Promise<void>;
   /** Facts of the turn's subject and one purpose, trusted first, then newest; the selection is recorded. */
   recall(query: Recall): Promise<readonly RecalledItem[]>;
+  /** Facts nearest in meaning; the query, its vector and the selection are recorded (ME-20). */
+  search(query: Search): Promise<readonly FoundItem[]>;
   /** Removes a fact of the turn's subject, at once; what a hold keeps refuses it (`legal_hold`). A repeat removes nothing. */
   forget(what: Forget): Promise<Removed>;
   /** Removes facts of the turn's subject that have lapsed, at once, except what is held. */

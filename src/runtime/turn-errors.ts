@@ -8,7 +8,7 @@ import type { TurnError } from './turn-view.ts';
 
 /** An error of agent code, an effect or a ceiling as a turn shows it. */
 export function errorOf(error: unknown): TurnError {
-  const { message } = describeError(error);
+  const { message, code = 'agent_failed' } = describeError(error);
   if (error instanceof EffectError)
     return errorAt(error.code, message, error.step, error.effectKey);
   const step = stepOf(error);
@@ -18,7 +18,7 @@ export function errorOf(error: unknown): TurnError {
     error instanceof BudgetExhaustedError ||
     error instanceof TurnDroppedError
   ) {
-    return errorAt(error.code, message, step);
+    return errorAt(code, message, step);
   }
   return errorAt('agent_failed', message, step);
 }

@@ -15,7 +15,7 @@ import type { Site } from '../protocol/record.ts';
 import { exhausted } from './budget-pause.ts';
 import { caseEffect } from './cases.ts';
 import type { GroupDispatch } from './groups.ts';
-import { GroupScope, leftOpen, settleAtEnd } from './groups.ts';
+import { GroupScope, settling } from './groups.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import { bindFor, declareIn, releaseOf } from './label-verbs.ts';
 import { Labelled } from './labelled.ts';
@@ -34,11 +34,13 @@ import type {
   EventAnswer,
   EventRequest,
   Forget,
+  FoundItem,
   Recall,
   RecalledItem,
   Release,
   Remember,
   Removed,
+  Search,
   StepOptions,
   Swept,
   ThreadState,
@@ -240,6 +242,10 @@ export class TurnScope implements TurnContext {
     return this.#closed ? never() : verbs.recall(this.#verb, query);
   }
 
+  async search(query: Search): Promise<readonly FoundItem[]> {
+    return this.#closed ? never() : verbs.search(this.#verb, query);
+  }
+
   async forget(what: Forget): Promise<Removed> {
     return verbs.forget(this.#verb, what);
   }
@@ -259,7 +265,8 @@ export class TurnScope implements TurnContext {
 
   async case(change: CaseChange): Promise<{ readonly version: number; readonly status: string }> {
     const found = await this.effect(caseEffect(this.#pass, change));
-    return found as { readonly version: number; readonly status: string };
+    const { version, status } = found as { version: number; status: string };
+    return { version, status };
   }
 
   get #closed(): boolean {
@@ -316,7 +323,11 @@ export class TurnScope implements TurnContext {
     pass.stepOpened();
     try {
       await pass.boundary();
-      const value = await bodyOf(pass, step, body);
+      const scope = new TurnScope(pass, step);
+      const value = await settling(
+        () => scope.group,
+        () => body(scope),
+      );
       this.#allRead(step);
       state.output = value;
       if (recorded.outcome !== 'ok') {
@@ -324,10 +335,10 @@ export class TurnScope implements TurnContext {
       }
       return value;
     } catch (error) {
+      const undecided = error instanceof EffectError && error.undecided;
+      if (undecided) pass.undecided ??= error;
       const stopped =
-        error instanceof TurnSuspendedError ||
-        error instanceof BudgetExhaustedError ||
-        (error instanceof EffectError && error.undecided);
+        undecided || error instanceof TurnSuspendedError || error instanceof BudgetExhaustedError;
       if (!stopped && recorded.outcome === null) {
         writer?.ride({ kind: 'StepFinished', step, outcome: 'failed' }, noPayload);
       }
@@ -349,7 +360,7 @@ export class TurnScope implements TurnContext {
       if (refused !== null) throw exhausted(refused.limit, step);
       return;
     }
-    const refusal = pass.meter.step(budget, pass.stepNames.size, pass.elapsedMs);
+    const refusal = pass.meter.step(budget, pass.stepNames.size, pass.elapsedMs());
     if (refusal === null) {
       if (refused !== null) {
         writer.ride({ kind: 'BudgetReadmitted', site, key: '', limit: refused.limit }, noPayload);
@@ -383,26 +394,4 @@ export class TurnScope implements TurnContext {
     const mac = hmacParts(this.#pass.setup.seed, 'turnstone.draw.1', [this.#step, this.#draws]);
     return Uint8Array.from(mac.subarray(0, count));
   }
-}
-
-/** Runs a step's body and settles the group it may have left open (GR-9). */
-async function bodyOf<T>(
-  pass: Pass,
-  step: string,
-  body: (step: TurnContext) => Promise<T>,
-): Promise<T> {
-  const scope = new TurnScope(pass, step);
-  let value: T;
-  try {
-    value = await body(scope);
-  } catch (error) {
-    const rests = error instanceof TurnSuspendedError;
-    const doubt = error instanceof EffectError && error.undecided;
-    if (!rests && !doubt) await settleAtEnd(scope.group);
-    throw error;
-  }
-  const { group } = scope;
-  if (group?.open !== true) return value;
-  await settleAtEnd(group);
-  throw leftOpen(group);
 }

@@ -11,6 +11,7 @@ import { describeError } from '../protocol/errors.ts';
 import type { RecordBody } from '../protocol/record.ts';
 import type { Compensation, UndoAction } from '../protocol/saga.ts';
 import { planUnwind, stepEvidence, stuckGroup } from '../protocol/saga.ts';
+import { settling } from './groups.ts';
 import { openRecord } from './history.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Pass } from './pass.ts';
@@ -55,6 +56,14 @@ type ForwardEnd =
   | { readonly kind: 'threw'; readonly error: unknown }
   | { readonly kind: 'cancelled'; readonly request: StopRequest }
   | null;
+
+/** CC-2: a step that nobody can decide outranks what the code throws, be the call in doubt a read (E138). */
+export function severest<T extends { readonly kind: 'returned' | 'threw' }>(
+  main: T,
+  undecided: EffectError | null,
+): T | { readonly kind: 'threw'; readonly error: unknown } {
+  return main.kind === 'threw' && undecided !== null ? { kind: 'threw', error: undecided } : main;
+}
 
 /** A failed or stopped forward phase takes its open groups back; a pause or a doubt leaves them (E205). */
 export function takesBack(end: ForwardEnd): boolean {
@@ -213,7 +222,12 @@ async function undo(pass: Pass, step: string, output: unknown): Promise<TurnErro
   try {
     const state = pass.steps.get(step);
     if (state?.undo === undefined) throw new Error(`step "${step}" has no undo`);
-    await state.undo(new TurnScope(pass, step, 'compensating'), output);
+    const { undo: takeBack } = state;
+    const scope = new TurnScope(pass, step, 'compensating');
+    await settling(
+      () => scope.group,
+      () => takeBack(scope, output),
+    );
     compensated('ok', null);
     return null;
   } catch (error) {

@@ -2,6 +2,7 @@
 //   T7/T13  verified, diverged (with what moved), or why it cannot be replayed; nothing is written.
 
 import type { TurnRef } from '../ports/store.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
 import { canonicalVersion } from '../protocol/canonical.ts';
 import { fromBase64url } from '../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
@@ -16,8 +17,10 @@ import { Pass } from './pass.ts';
 import type { PassEnd } from './pass-setup.ts';
 import type { Divergence } from './resume-point.ts';
 import type { Runtime } from './runtime.ts';
+import { inSpan, safeTelemetry } from './tell.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { admissionFrom } from './turn-request.ts';
+import { passSpan } from './turn-spans.ts';
 import { verdictOf } from './verdict.ts';
 
 export type StrictVerdict = Readonly<Record<string, unknown>> & {
@@ -54,16 +57,12 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
   const sealer = await keyring.reader(body.scope);
   if (sealer === null) return cannot('erased', { declaration: digests });
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
-  const state = await loadState(
-    runtime,
-    keyring,
-    ref,
-    await checkpointAt(runtime, ref, (await runtime.store.thread(ref)).checkpoint, body.revision),
-    agent,
-  );
-  const strict = (over: History): Pass =>
+  const { checkpoint } = await runtime.store.thread(ref);
+  const seen = await checkpointAt(runtime, ref, checkpoint, body.revision);
+  const state = await loadState(runtime, keyring, ref, seen, agent);
+  const strict = (over: History, telemetry: Telemetry = runtime.telemetry): Pass =>
     new Pass({
-      runtime,
+      runtime: { ...runtime, telemetry },
       ref,
       agent,
       sealer,
@@ -81,9 +80,17 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
       deadlineAt: null,
       drain: null,
     });
-  const pass = strict(history);
-  const end = await pass.run();
-  if (pass.lostMemory !== null) return cannot('erased', { declaration: digests });
+  const strictly = async (telemetry: Telemetry) => {
+    const pass = strict(history, telemetry);
+    const end = await pass.run();
+    return { end, lost: pass.lostMemory !== null };
+  };
+  const telemetry = safeTelemetry(runtime.telemetry, () => undefined);
+  const start = passSpan(ref, agent.name, 'strict');
+  const { end, lost } = await inSpan(telemetry, start, strictly, ({ end: { kind } }) => ({
+    outcome: kind,
+  }));
+  if (lost) return cannot('erased', { declaration: digests });
   const verdict = judge(end, history);
   if (end.kind !== 'diverged') return { ...verdict, declaration: digests };
   const edited = new EditedHistory(history, runtime.store, sealer, ref);

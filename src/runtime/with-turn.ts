@@ -6,6 +6,7 @@
 //   T4  whoever loses a write begins again from the read; nothing durable of its pass remains open.
 
 import type { Begun, OpenTurn, TurnRef } from '../ports/store.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
 import type { Keyring } from './keyring.ts';
@@ -14,10 +15,11 @@ import { knownTurn } from './known-turn.ts';
 import type { PassOutcome } from './pass-ending.ts';
 import { runFresh, runTakeover } from './run-turn.ts';
 import type { Runtime } from './runtime.ts';
-import { safeTelemetry } from './tell.ts';
+import { inSpan, safeTelemetry } from './tell.ts';
 import { checkThread } from './thread-gates.ts';
 import type { HostBounds, TurnRequest } from './turn-request.ts';
 import { payloadChanged, payloadDigest } from './turn-request.ts';
+import { endOfAnswer, turnSpan } from './turn-spans.ts';
 import type { TurnAnswer } from './turn-view.ts';
 
 /**
@@ -27,7 +29,13 @@ import type { TurnAnswer } from './turn-view.ts';
  * infrastructure failures, after which the same turnId may be sent again.
  */
 export async function withTurn(given: Runtime, request: TurnRequest): Promise<TurnAnswer> {
-  const runtime = { ...given, telemetry: safeTelemetry(given.telemetry, () => undefined) };
+  const telemetry = safeTelemetry(given.telemetry, () => undefined);
+  const start = turnSpan(request.ref, request.agent.name);
+  const work = (below: Telemetry) => delivered({ ...given, telemetry: below }, request);
+  return inSpan(telemetry, start, work, endOfAnswer);
+}
+
+async function delivered(runtime: Runtime, request: TurnRequest): Promise<TurnAnswer> {
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const begun = await runtime.store.begin(request.ref, request.subject);
     const keyring = keyringOf(runtime, request.ref, begun);

@@ -2,8 +2,9 @@
 
 import type { Batch, Claimed, PartSet, TurnRef, TurnStore, Writer } from '../ports/store.ts';
 import type { Sealer } from '../ports/vault.ts';
-import type { TurnstoneError } from '../protocol/errors.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
+import { limits } from '../protocol/limits.ts';
 import type { RecordBody, StoredRecord } from '../protocol/record.ts';
 
 /** Payload of a record: canonical text, or the digest of one that was too large to keep. */
@@ -60,4 +61,25 @@ export interface Pending {
 
 export function batchBytes(pending: readonly Pending[]): number {
   return pending.reduce((sum, entry) => sum + entry.bytes, 0);
+}
+
+/** Bytes of a payload that may stand beside its record. */
+export function inlineBytes(payload: RecordPayload): number {
+  return payload.kind === 'text'
+    ? Math.min(Buffer.byteLength(payload.text), limits.inlinePayloadBytes)
+    : 0;
+}
+
+/** CH-4: a record over the ceiling is refused whole, never cut; payloads have a ceiling of their own. */
+export function assertRecordFits(seq: number, kind: string, encoded: string): void {
+  const bytes = Buffer.byteLength(encoded);
+  if (bytes <= limits.recordBodyBytes) return;
+  throw new TurnstoneError(
+    'record_too_large',
+    `record ${seq} (${kind}): expected at most ${limits.recordBodyBytes} bytes (recordBodyBytes), got ${bytes}`,
+    {
+      retry: 'never',
+      details: { limit: 'recordBodyBytes', max: limits.recordBodyBytes, size: bytes },
+    },
+  );
 }

@@ -7,6 +7,7 @@ import type { Clock } from '../ports/clock.ts';
 import type { Policy } from '../ports/policy.ts';
 import type { Queue, Queues } from '../ports/queue.ts';
 import type { TurnStore } from '../ports/store.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
 import type { Vault } from '../ports/vault.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
@@ -32,6 +33,7 @@ export interface WorldParts {
   readonly agents: ReadonlyMap<string, AgentDefinition>;
   readonly settings: RuntimeSettings;
   readonly policy?: Policy;
+  readonly telemetry?: Telemetry;
 }
 
 export class Process {
@@ -66,7 +68,7 @@ export class Process {
           return seeded(`${owner}:${entropy}`, count);
         },
       },
-      telemetry: { emit: () => undefined },
+      telemetry: parts.telemetry ?? { emit: () => undefined },
       agents: parts.agents,
       owner,
       settings: parts.settings,

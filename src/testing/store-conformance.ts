@@ -211,28 +211,51 @@ export const storeCases: readonly StoreCase[] = [
     },
   },
   {
-    title: 'E17 the store refuses a second announcement of one effect key, and says so [T5]',
+    title:
+      'E17 a second announcement of one effect key under the current epoch is refused by that name; the chain head stays [T5]',
     run: async (open) => {
       const store = await open();
       const who = writer('a', 1);
       await claimed(store, who, null);
       deepEqual(await append(store, who, 1, ['k1'], new Set(['k0'])), { kind: 'done' });
-      const again = await append(store, who, 2, ['k1'], new Set(['k0', 'k1']));
-      deepEqual(again, { kind: 'lost', reason: 'already_announced', effectKey: 'k1' });
-      equal((await store.journal(ref())).length, 2);
+      const [before, head] = [await store.journal(ref()), await store.head(ref())];
+      for (const announces of [['k1'], ['k2', 'k1'], ['k0']]) {
+        const again = await append(store, who, 2, announces, new Set(['k0', 'k1']));
+        const effectKey = announces.at(-1);
+        deepEqual(again, { kind: 'lost', reason: 'already_announced', effectKey });
+      }
+      const twice = await append(store, who, 2, ['k2', 'k2'], new Set(['k0', 'k1']));
+      deepEqual(twice, { kind: 'lost', reason: 'already_announced', effectKey: 'k2' });
+      deepEqual([await store.journal(ref()), await store.head(ref())], [before, head]);
+      deepEqual(await append(store, who, 2, ['k2'], new Set(['k0', 'k1'])), { kind: 'done' });
       await store.close();
     },
   },
   {
     title:
-      'E321 a taken position is fenced and shows what stands there; it is no other refusal [T4]',
+      'E321 a taken position, a key announced before and a head that moved are three refusals, each with what stands there [T4 T5]',
     run: async (open) => {
       const store = await open();
-      await claimed(store, writer('a', 1), null);
-      deepEqual(await append(store, writer('a', 1), 1, ['k1']), { kind: 'done' });
+      const old = writer('a', 1);
+      await claimed(store, old, null);
+      deepEqual(await append(store, old, 1, ['k1']), { kind: 'done' });
       const fenced = await append(store, writer('z', 1), 1, ['k2']);
       ok(fenced.kind === 'lost' && fenced.reason === 'fenced');
-      equal(fenced.position?.token, writer('a', 1).token);
+      equal(fenced.position?.token, old.token);
+      const twice = await append(store, old, 2, ['k1'], new Set(['k1']));
+      deepEqual(twice, { kind: 'lost', reason: 'already_announced', effectKey: 'k1' });
+      const seen = await store.head(ref());
+      if (seen === null) throw new Error('no head');
+      const taken = { ref: ref(), seen, writer: writer('b', 2), batch: batch(2) };
+      deepEqual(await store.takeover({ ...taken, leaseUntil: at(60_000), now: at(20_000) }), {
+        kind: 'done',
+      });
+      // The old owner knows the next free position, but the head names another epoch.
+      const parked = { ref: ref(), writer: old, batch: batch(3), announced: none, entries: [] };
+      const moved = await store.park({ ...parked, wakeAt: at(20_001), now: at(20_001) });
+      ok(moved.kind === 'lost' && moved.reason === 'moved');
+      equal(moved.head?.epoch, 2);
+      equal((await store.journal(ref())).length, 3);
       await store.close();
     },
   },

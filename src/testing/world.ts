@@ -4,6 +4,7 @@
 
 import type { Policy } from '../ports/policy.ts';
 import type { TurnStore } from '../ports/store.ts';
+import type { Telemetry } from '../ports/telemetry.ts';
 import type { Vault } from '../ports/vault.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
 import { handleInboxBatch } from '../runtime/drive.ts';
@@ -43,6 +44,8 @@ export class World {
   readonly settings: RuntimeSettings;
   /** Policies of processes started from now on. */
   policy: Policy | null = null;
+  /** What processes started from now on tell. */
+  telemetry: Telemetry | null = null;
   #agents: ReadonlyMap<string, AgentDefinition>;
   readonly #processes: Process[] = [];
 
@@ -63,7 +66,17 @@ export class World {
   start(fault: Fault | null = null): Process {
     const { store, vault, queues, clock, settings } = this;
     const policy = this.policy === null ? {} : { policy: this.policy };
-    const parts = { store, vault, queues, clock, agents: this.#agents, settings, ...policy };
+    const telemetry = this.telemetry === null ? {} : { telemetry: this.telemetry };
+    const parts = {
+      store,
+      vault,
+      queues,
+      clock,
+      agents: this.#agents,
+      settings,
+      ...policy,
+      ...telemetry,
+    };
     const process = new Process(parts, `process-${this.#processes.length + 1}`, fault);
     this.#processes.push(process);
     return process;

@@ -314,6 +314,12 @@ test('real kills: turns of three calls under random SIGKILLs are neither lost no
   for (const path of ['/reserve', '/charge', '/mail']) expect(provider.landed(path)).toBe(count);
 }, 180_000);
 
+test('T12 the restore drill: a backup of the data cannot read who was erased since [T13]', () => {
+  const said = execFileSync(process.execPath, ['scripts/drill.ts'], { encoding: 'utf8' });
+  expect(said).toContain('The backup cannot read who was erased.');
+  expect(said).toMatch(/bob +readable; 1 memory/);
+});
+
 test('the demo of the README ends well and says so', () => {
   const said = execFileSync(process.execPath, ['scripts/demo.ts'], {
     encoding: 'utf8',
@@ -670,6 +676,15 @@ test('T13 npx turnstone reads a journal for people and for programs, and says wh
   });
   expect(run('why', 'order-7', 't1')).toMatch(/reserve: attempt 2 after .*did_not_happen/);
   expect(run('attention')).toContain('nothing needs a person');
+  expect(run('audit', 'order-7', 't1').split('\n')).toMatchObject([
+    'verified succeeded',
+    expect.stringMatching(/^not checked: signatures/),
+    '',
+  ]);
+  expect(JSON.parse(run('audit', 'order-7', 't1', '--json'))).toMatchObject({
+    verdict: 'verified',
+    audit: { findings: [] },
+  });
   expect(run('approvals')).toContain('nothing waits for a person');
   expect(() => run('journal', 'order-7', 'nobody')).toThrow(/404 not_found/);
 });

@@ -100,6 +100,113 @@ onEachStore(
   },
 );
 
+onEachStore(
+  'E329 entries and records that no transaction could carry are refused at registration, by name, before an eager member ran [T9 T11]',
+  async (openStore) => {
+    const messages: string[] = [];
+    const order: string[] = [];
+    const store = await openStore();
+    const engine = store.lender ?? 'sqlite';
+    const lending = new Proxy(store, {
+      get: (target, name) => {
+        const member: unknown = Reflect.get(target, name);
+        if (name === 'lender') return engine;
+        return typeof member === 'function' ? member.bind(target) : member;
+      },
+    });
+    const scene = new Scene(
+      lending,
+      agentOf((context) =>
+        context.step('s'.repeat(250), {}, async (step) => {
+          const group = open(step);
+          const register = (entries: readonly string[], args: unknown): void => {
+            const written = entries.map((value) =>
+              engine === 'sqlite'
+                ? { sql: 'x', params: [value] }
+                : { Put: { Item: { v: { S: value } } } },
+            );
+            try {
+              group.atomic(
+                { kind: 'k'.repeat(250), args, entries: { [engine]: written } },
+                'ledger',
+              );
+              messages.push('taken');
+            } catch (error) {
+              messages.push((error as Error).message);
+            }
+          };
+          const big = 'x'.repeat(390_000);
+          register(['x'.repeat(410_000)], null);
+          register(
+            Array.from({ length: 11 }, () => big),
+            null,
+          );
+          register(
+            Array.from({ length: 9 }, () => big),
+            null,
+          );
+          register([big], null);
+          for (let n = 0; messages.at(-1) !== 'full' && n < 90; n += 1) {
+            register(['y'], { n, pad: '😀'.repeat(700) });
+            if (messages.at(-1) === 'taken') messages.pop();
+            else messages.push('full');
+          }
+          order.push('registered');
+          await group.reversible(
+            {
+              kind: 'hold',
+              args: null,
+              recovery: 'idempotent',
+              perform: async () => order.push('hold'),
+            },
+            'stock',
+            () => ({ kind: 'free', args: null, recovery: 'idempotent', perform: async () => null }),
+          );
+          await group.abort();
+        }),
+      ),
+    );
+    expect(await scene.conclude()).toMatchObject({ status: 'succeeded' });
+    const field = `group.atomic.entries.${engine}`;
+    expect(messages).toEqual([
+      expect.stringMatching(
+        `${field}: expected at most 409600 bytes an entry \\(itemBytes\\), got 41`,
+      ),
+      expect.stringMatching(
+        `${field}: expected at most 3887104 bytes in a group \\(transactionBytes less its records\\), got 42`,
+      ),
+      'taken',
+      expect.stringMatching(
+        `${field}: expected at most 3887104 bytes in a group \\(transactionBytes less its records\\), got 39`,
+      ),
+      expect.stringMatching(
+        `${field}: expected at most 307200 bytes of records in a group \\(batchBytes\\)`,
+      ),
+      'full',
+    ]);
+    expect(order).toEqual(['registered', 'hold']);
+  },
+);
+
+onEachLender(
+  'E329 as many members as are taken at registration are written in one transaction, behind a batch that is nearly full [T9 T11]',
+  async (openLending) => {
+    const lending = await openLending();
+    const scene = sceneOf(lending, async (step) => {
+      for (let n = 0; n < 60; n += 1) step.note('n'.repeat(4_000));
+      const group = open(step);
+      for (let n = 10; n < 99; n += 1) {
+        const args = { n, pad: 'x'.repeat(1_900) };
+        group.atomic({ kind: 'ledger.post', args, entries: lending.post(`r${n}`, n) }, 'ledger');
+      }
+      return (await group.commit()).length;
+    });
+    expect(await scene.conclude()).toMatchObject({ status: 'succeeded', result: 0 });
+    expect(await lending.rows()).toHaveLength(89);
+    expect(await scene.strict()).toMatchObject({ verdict: 'verified' });
+  },
+);
+
 onEachLender(
   'E173 atomic members, their announcements and records stand together; the settlement is later; replay applies nothing [T9]',
   async (openLending) => {

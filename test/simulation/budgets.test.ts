@@ -315,3 +315,78 @@ onEachStore('egress is refused before it leaves, also at zero [T11]', async (ope
   });
   expect(outside.requests).toBe(0);
 });
+
+onEachStore(
+  'E100 BU-1 a week that a turn waited or lay still counts on its clock: the next step is refused, and a strict pass repeats that without a clock [T11]',
+  async (open) => {
+    const day = 86_400_000;
+    for (const pause of ['wait', 'crash'] as const) {
+      const outside = new Outside();
+      let dies = pause === 'crash';
+      const scene: Scene = new Scene(
+        await open(),
+        agentOf(async (context) => {
+          await context.step('a', {}, async (step) => {
+            await step.effect(outside.effect(keyed));
+            if (pause === 'wait') await step.sleep(7 * day);
+            else
+              await step.effect(
+                outside.effect({
+                  ...keyed,
+                  kind: 'slow',
+                  perform: async () => {
+                    outside.requests += 1;
+                    if (!dies) return 'sent';
+                    scene.process.kill();
+                    return new Promise(() => undefined);
+                  },
+                }),
+              );
+          });
+          return context.step('b', {}, (step) => step.effect(outside.effect(keyed)));
+        }),
+      );
+      const budget = { wallClockMs: day };
+      const first = await scene.deliver('t1', { budget });
+      expect(first === 'died').toBe(pause === 'crash');
+      dies = false;
+      if (pause === 'wait') await scene.passTime(7 * day + 1_000);
+      else {
+        scene.world.clock.advance(7 * day);
+        await scene.world.recover();
+      }
+      scene.restart();
+      expect(await scene.view()).toMatchObject({
+        status: 'exhausted',
+        error: { step: 'b', message: expect.stringContaining('wallClockMs') },
+      });
+      const kinds = await scene.kinds();
+      expect(kinds.slice(-2)).toEqual(['BudgetRefused', 'RC(exhausted)']);
+      const { requests } = outside;
+      const { runtime } = scene.world.start();
+      const clock = {
+        ...scene.world.clock,
+        now: () => {
+          throw new Error('a strict pass reads no clock');
+        },
+        monotonicMs: () => 0,
+        timer: scene.world.clock.timer.bind(scene.world.clock),
+        sleep: scene.world.clock.sleep.bind(scene.world.clock),
+      };
+      expect(await verifyTurn({ ...runtime, clock }, scene.ref())).toMatchObject({
+        verdict: 'verified',
+        outcome: 'exhausted',
+      });
+      expect(await raise(scene, { wallClockMs: day })).toMatchObject({
+        turn: { status: 'exhausted' },
+      });
+      expect(await scene.kinds()).toEqual(kinds);
+      expect(outside.requests).toBe(requests);
+      expect(await raise(scene, { wallClockMs: 30 * day })).toMatchObject({
+        turn: { status: 'succeeded' },
+      });
+      expect(outside.requests).toBe(requests + 1);
+      expect(await strict(scene)).toMatchObject({ verdict: 'verified', outcome: 'succeeded' });
+    }
+  },
+);

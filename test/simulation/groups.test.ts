@@ -230,6 +230,44 @@ onEachStore(
   },
 );
 
+onEachStore(
+  'E180 GR-9 a group left open outside any step, or in an undo, is taken back and fails loudly: no ending stands over it [T9]',
+  async (open) => {
+    const world = new World();
+    const outside = await sceneOf(open, async (context) => {
+      await world.hold(context.openGroup('g', ['stock']), 'r1');
+      return 'fine';
+    });
+    expect(await outside.conclude()).toMatchObject({
+      status: 'failed',
+      error: { code: 'group_left_open' },
+    });
+    expect(world.calls).toEqual(['r1', 'unr1']);
+    expect(await endings(outside)).toEqual(['GroupOpened', 'GS(aborted)']);
+    expect(await outside.strict()).toMatchObject({ verdict: 'verified', outcome: 'failed' });
+    for (const throws of [true, false]) {
+      const undoing = new World();
+      const scene = await sceneOf(open, async (context) => {
+        const undo = async (back: TurnContext): Promise<void> => {
+          await undoing.hold(back.openGroup('g', ['stock']), 'r1');
+          if (throws) throw new Error('the undo broke');
+        };
+        await context.step('a', { compensation: 'compensatable', undo }, (step) =>
+          step.effect(undoing.effect('a')),
+        );
+        throw new Error('then it broke');
+      });
+      expect(await scene.conclude()).toMatchObject({
+        status: 'quarantined',
+        error: { code: 'undo_failed', step: 'a' },
+      });
+      expect(undoing.calls).toEqual(['a', 'r1', 'unr1']);
+      expect(await endings(scene)).toEqual(['GroupOpened', 'GS(aborted)']);
+      expect(await scene.strict()).toMatchObject({ verdict: 'verified', outcome: 'quarantined' });
+    }
+  },
+);
+
 async function approve(scene: Scene): Promise<void> {
   const { runtime } = scene.world.start();
   const { tenant } = scene.ref();

@@ -1,13 +1,18 @@
 // Leases, takeover, redelivery and the AWS port (cases of leases.md and the lock reports).
 import { expect } from 'vitest';
+import type { Appended, AppendWrite } from '../../src/ports/store.ts';
+import type { Vault } from '../../src/ports/vault.ts';
 import { TurnstoneError } from '../../src/protocol/errors.ts';
 import type { EpochMs } from '../../src/protocol/ids.ts';
+import { subjectId } from '../../src/protocol/ids.ts';
 import { acceptTurn } from '../../src/runtime/accept-turn.ts';
+import { answerApproval, listApprovals } from '../../src/runtime/answer-approval.ts';
 import { drive, handleInboxBatch } from '../../src/runtime/drive.ts';
 import { sweep } from '../../src/runtime/sweep.ts';
 import type { TurnContext } from '../../src/runtime/turn-context.ts';
 import { verifyTurn } from '../../src/runtime/verify-turn.ts';
 import { withTurn } from '../../src/runtime/with-turn.ts';
+import { MemoryVault } from '../../src/testing/memory-vault.ts';
 import type { OpenStore } from '../stores.ts';
 import { onEachStore } from '../stores.ts';
 import { agentOf, Outside, Scene } from './scene.ts';
@@ -255,6 +260,226 @@ onEachStore(
     for (const id of ['', '.', '..', 'a/b', 'x'.repeat(257)]) {
       expect(() => scene.ref(id)).toThrow(TurnstoneError);
     }
+  },
+);
+
+onEachStore(
+  'E321 LE-7 a refused announcement, for whatever reason, is no failure of its effect: no record of one, no next attempt [T4 T5]',
+  async (open) => {
+    for (const reason of ['fenced', 'already_announced', 'moved'] as const) {
+      const outside = new Outside();
+      const store = await open();
+      let refuse = true;
+      let refused = 0;
+      const refusing = new Proxy(store, {
+        get: (target, name) => {
+          const member: unknown = Reflect.get(target, name);
+          if (typeof member !== 'function') return member;
+          if (name !== 'append') return member.bind(target);
+          return async (write: AppendWrite): Promise<Appended> => {
+            const [effectKey] = write.batch.announces;
+            if (!refuse || effectKey === undefined) return target.append(write);
+            refused += 1;
+            if (reason === 'already_announced') return { kind: 'lost', reason, effectKey };
+            return reason === 'fenced'
+              ? { kind: 'lost', reason, position: null }
+              : { kind: 'lost', reason, head: null };
+          };
+        },
+      });
+      const scene = new Scene(
+        refusing,
+        agentOf(async (context) => {
+          await context.effect(outside.effect({ kind: 'first', recovery: 'idempotent' }));
+          return context.effect(outside.effect({ recovery: 'idempotent' }));
+        }),
+      );
+      const answer = await scene.deliver().catch((error: unknown) => error);
+      expect(answer).toMatchObject(
+        reason === 'already_announced'
+          ? { code: 'already_announced', retry: 'never' }
+          : { kind: 'pending', turn: { status: 'running' } },
+      );
+      expect([refused, outside.requests]).toEqual([1, 1]);
+      const kinds = (await scene.kinds()).filter((kind) => /^E/.test(kind));
+      expect(kinds.filter((kind) => kind.startsWith('EF'))).toEqual([]);
+      expect(kinds.filter((kind) => kind.startsWith('ES'))).toEqual(['ES(a1)']);
+      refuse = false;
+      await scene.world.recover();
+      scene.restart();
+      expect(await scene.conclude()).toMatchObject({
+        status: 'succeeded',
+        spend: { effects: 2, attempts: 2 },
+      });
+      expect((await scene.kinds()).filter((kind) => /^E[SF]/.test(kind))).toEqual([
+        'ES(a1)',
+        'ES(a1)',
+      ]);
+    }
+  },
+);
+
+onEachStore(
+  'E324 EP-2 a host that ends a pass inside a call is a crash like any other: an orphan, a lease that lapses by time, the recovery decides [T4 T6]',
+  async (open) => {
+    const journals: unknown[] = [];
+    for (const end of ['time limit', 'kill'] as const) {
+      for (const recovery of ['operator', 'idempotent'] as const) {
+        const outside = new Outside();
+        const scene = new Scene(
+          await open(),
+          agentOf((context) =>
+            context.effect(
+              outside.effect({
+                recovery,
+                timeoutMs: 900_000,
+                perform: async () => {
+                  outside.requests += 1;
+                  return outside.requests === 1 ? new Promise(() => undefined) : 'sent';
+                },
+              }),
+            ),
+          ),
+          { renew: false },
+        );
+        const { clock, store, settings } = scene.world;
+        const limit = 5_000;
+        const bound = end === 'kill' ? {} : { deadlineAt: (clock.now() + limit) as EpochMs };
+        void withTurn(scene.process.runtime, scene.request('t1', bound));
+        while (outside.requests === 0) await new Promise(setImmediate);
+        // The stop signal comes a reserve before the limit; the call does not heed it, and the host ends it.
+        await turn(scene, limit);
+        scene.process.kill();
+        const head = await store.head(scene.ref());
+        expect(head?.open).toMatchObject({ turn: 't1', owner: scene.process.runtime.owner });
+        scene.restart();
+        expect(await scene.deliver()).toMatchObject({ kind: 'pending' });
+        expect(outside.requests).toBe(1);
+        clock.advance(settings.leaseMs - limit);
+        expect(clock.now()).toBeGreaterThanOrEqual(head?.open?.leaseUntil ?? Number.NaN);
+        await scene.world.recover();
+        scene.restart();
+        const status = recovery === 'operator' ? 'quarantined' : 'succeeded';
+        expect(await scene.conclude()).toMatchObject({ status });
+        expect(outside.requests).toBe(recovery === 'operator' ? 1 : 2);
+        expect(await scene.strict()).toMatchObject({ verdict: 'verified', outcome: status });
+        journals.push(await scene.kinds());
+      }
+    }
+    expect(journals.slice(0, 2)).toEqual(journals.slice(2));
+  },
+);
+
+onEachStore(
+  'E326 a lease, a wait and a fact past their time count as past while their rows still stand [T4 T10]',
+  async (open) => {
+    const outside = new Outside();
+    const hour = 3_600_000;
+    const subject = subjectId('subject', 'ann-smith');
+    const scene = new Scene(
+      await open(),
+      agentOf(async (context, input) => {
+        if (input === 'remember') {
+          await context.remember({ id: 'a', purpose: 'p', content: 1, expiresInMs: hour });
+          return context.recall({ purpose: 'p' }).then((found) => found.length);
+        }
+        if (input === 'recall')
+          return context.recall({ purpose: 'p' }).then((found) => found.length);
+        if (input === 'ask') return context.approval({ action: 'pay', expiresInMs: hour });
+        if (input === 'hang') {
+          await context.effect(
+            outside.effect({
+              recovery: 'idempotent',
+              timeoutMs: 900_000,
+              perform: async () => {
+                outside.requests += 1;
+                return outside.requests === 1 ? new Promise(() => undefined) : 'sent';
+              },
+            }),
+          );
+        }
+        return 'fine';
+      }),
+      { renew: false },
+    );
+    const { clock, store, settings } = scene.world;
+    const { tenant } = scene.ref();
+    expect(await scene.conclude('t1', { input: 'remember', subject })).toMatchObject({ result: 1 });
+    const asked = await scene.suspend('t2', { input: 'ask' });
+    void withTurn(scene.process.runtime, scene.request('t3', { input: 'hang' }));
+    while (outside.requests === 0) await new Promise(setImmediate);
+    scene.process.kill();
+    // Nothing sweeps: every row is as it was written, only the clock is past it.
+    const before = await store.head(scene.ref());
+    clock.advance(settings.leaseMs + 1);
+    expect(await store.head(scene.ref())).toEqual(before);
+    scene.restart();
+    expect(await scene.conclude('t3', { input: 'hang' })).toMatchObject({ status: 'succeeded' });
+    clock.advance(hour);
+    const [row] = (
+      await listApprovals(scene.process.runtime, tenant, { status: 'all', limit: 10, cursor: null })
+    ).items;
+    expect(row?.id).toBe(asked.waits[0]?.id);
+    const late = answerApproval(
+      scene.process.runtime,
+      tenant,
+      row?.id ?? '',
+      { decision: 'approve', digest: row?.digest ?? '', note: null },
+      'bob',
+    );
+    await expect(late).rejects.toMatchObject({ code: 'expired' });
+    expect(
+      (await store.memories(await store.subjectScope(tenant, subject))).length,
+    ).toBeGreaterThan(0);
+    expect(await scene.conclude('t4', { input: 'recall', subject })).toMatchObject({ result: 0 });
+  },
+);
+
+onEachStore(
+  'E330 ER-5 a key service that throttles is a fault to retry: nothing is called absent or erased, and the same turn goes on later [T12]',
+  async (open) => {
+    const subject = subjectId('subject', 'ann-smith');
+    const vault = new MemoryVault();
+    let throttled = false;
+    let asked = 0;
+    const throttling: Vault = {
+      create: (...given) => vault.create(...given),
+      sealer: async (tenant, row) => {
+        asked += 1;
+        if (!throttled || !row.scope.startsWith('s')) return vault.sealer(tenant, row);
+        const cause = new Error('ThrottlingException: Rate exceeded');
+        throw new TurnstoneError('key_service_unavailable', 'the key service cannot be used', {
+          retry: 'now',
+          cause,
+        });
+      },
+    };
+    const scene = new Scene(
+      await open(),
+      agentOf(async (context, input) => {
+        if (input === 'remember')
+          return context.remember({ id: 'a', purpose: 'p', content: 'vegan' });
+        return (await context.recall({ purpose: 'p' })).map(({ content }) => content);
+      }),
+      {},
+      { vault: throttling },
+    );
+    await scene.conclude('t1', { input: 'remember', subject });
+    throttled = true;
+    const error = await scene
+      .deliver('t2', { input: 'recall', subject })
+      .catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ code: 'key_service_unavailable', retry: 'now' });
+    // A turn that stands is not shown as erased either.
+    await expect(scene.view('t1')).rejects.toMatchObject({ code: 'key_service_unavailable' });
+    expect(asked).toBeGreaterThan(1);
+    throttled = false;
+    scene.restart();
+    expect(await scene.conclude('t2', { input: 'recall', subject })).toMatchObject({
+      status: 'succeeded',
+      result: ['vegan'],
+    });
+    expect(await scene.view('t1')).not.toHaveProperty('erased');
   },
 );
 

@@ -384,3 +384,35 @@ onEachStore(
     }
   },
 );
+
+onEachStore(
+  'E236 CS-3 dying at any call of a transition: the deadline is met once, and its record says what stood before [T6 T7]',
+  async (open) => {
+    for (let call = 1; call < 9; call += 1) {
+      const scene = await sceneOf(open, async (context, input) => {
+        const { change } = input as { change: Parameters<TurnContext['case']>[0] };
+        return context.case({ ...change, id: 'claim-1' });
+      });
+      await scene.conclude('t1', {
+        input: { change: { deadline: { name: 'reply', inMs: 60_000 } } },
+      });
+      scene.restart({ call, kind: call % 2 === 0 ? 'doneButUnheard' : 'lostBefore' });
+      const input = { change: { met: 'reply' } };
+      await scene.deliver('t2', { input });
+      await scene.world.recover();
+      scene.restart();
+      expect((await scene.conclude('t2', { input })).result).toEqual({
+        version: 2,
+        status: 'open',
+      });
+      const { runtime } = scene.world.start();
+      const page = await readJournal(runtime, scene.ref('t2'), { after: 0, limit: 100 });
+      const done = page?.records.filter(({ body }) => body.kind === 'EffectDone') ?? [];
+      expect(done.map(({ payload }) => payload)).toEqual([
+        { version: 2, status: 'open', from: 'open' },
+      ]);
+      const view = await readCase(runtime, scene.ref().tenant, 'claim-1');
+      expect(view).toMatchObject({ version: 2, deadlines: [{ name: 'reply', state: 'met' }] });
+    }
+  },
+);

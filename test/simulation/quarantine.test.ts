@@ -1,6 +1,7 @@
 // Answering a quarantine, resuming, abandoning (section H of operator.md, without undo).
 import { expect } from 'vitest';
 import { EffectNotAppliedError, TurnstoneError } from '../../src/protocol/errors.ts';
+import { JournalWriter, payloadOf } from '../../src/runtime/journal-writer.ts';
 import {
   abandonTurn,
   assertFact,
@@ -8,8 +9,10 @@ import {
   resumeByPerson,
 } from '../../src/runtime/person-acts.ts';
 import { readTurn } from '../../src/runtime/read-turn.ts';
+import { readStanding } from '../../src/runtime/resume-turn.ts';
 import type { TurnAnswer } from '../../src/runtime/turn-view.ts';
 import { verifyTurn } from '../../src/runtime/verify-turn.ts';
+import { personWriter } from '../../src/runtime/writer-identity.ts';
 import type { OpenStore } from '../stores.ts';
 import { onEachStore } from '../stores.ts';
 import { agentOf, Outside, Scene } from './scene.ts';
@@ -206,6 +209,107 @@ onEachStore(
     expect(await scene.conclude()).toMatchObject({ status: 'abandoned', replayed: true });
     expect(outside.requests).toBe(1);
     expect(await scene.world.store.head(scene.ref())).toMatchObject({ revision: 0, open: null });
+  },
+);
+
+/** Leaves the decision to abandon in the journal without its conclusion, as a writer of two steps would. */
+async function decideOnly(scene: Scene): Promise<void> {
+  const { runtime } = scene.world.start();
+  const { head, history, sealer } = await readStanding(runtime, scene.ref());
+  const writer = personWriter(runtime, head);
+  const journal = new JournalWriter({
+    store: scene.world.store,
+    ref: scene.ref(),
+    sealer,
+    writer,
+    index: history.positions,
+    seq: history.head.seq,
+    hash: history.head.hash,
+    announced: history.announced(),
+    now: () => runtime.clock.now(),
+    claim: async (batch) => {
+      const now = runtime.clock.now();
+      const added = { ref: scene.ref(), seen: head, writer, batch, wakeAt: now, now };
+      const outcome = await scene.world.store.annotate(added);
+      if (outcome.kind === 'done') return outcome;
+      throw new Error(`the decision was not written: ${outcome.kind}`);
+    },
+    progressed: () => undefined,
+  });
+  journal.urgent(
+    { kind: 'QuarantineDecided', decision: 'abandon', decider: 'olga' },
+    payloadOf({ reason: 'written off' }),
+  );
+  await journal.settled();
+  if (journal.end !== null) throw new Error(`the decision was not written: ${journal.end.kind}`);
+}
+
+onEachStore(
+  'E109 QA-3 an abandonment that was journaled and not concluded: the next resume, whose ever, concludes it and executes nothing [T13]',
+  async (open) => {
+    const host = {};
+    const nexts = {
+      reopen: (scene: Scene) =>
+        reopenTurn(scene.process.runtime, scene.ref(), 'why', 'otto', host).then(statusOf),
+      resume: (scene: Scene) =>
+        resumeByPerson(
+          scene.process.runtime,
+          scene.ref(),
+          { reason: null, budget: null },
+          'otto',
+          host,
+        ).then(statusOf),
+      abandon: (scene: Scene) =>
+        abandonTurn(scene.process.runtime, scene.ref(), 'again', 'otto').then(statusOf),
+      sweep: async (scene: Scene) => {
+        await scene.world.recover();
+        return (await scene.view()).status;
+      },
+    };
+    for (const [name, next] of Object.entries(nexts)) {
+      const { scene, outside } = await quarantined(open);
+      await decideOnly(scene);
+      expect((await scene.kinds()).at(-1), name).toBe('QuarantineDecided');
+      expect(await next(scene), name).toBe('abandoned');
+      expect((await scene.kinds()).slice(-3), name).toEqual([
+        'RC(quarantined)',
+        'QuarantineDecided',
+        'RC(abandoned)',
+      ]);
+      expect(outside.requests, name).toBe(1);
+      const kinds = await scene.kinds();
+      expect(await scene.conclude()).toMatchObject({ status: 'abandoned', replayed: true });
+      expect(await scene.kinds(), name).toEqual(kinds);
+    }
+  },
+);
+
+onEachStore(
+  'E109 dying at any call of an abandonment leaves the quarantine as it was, or the turn abandoned whole [T1 T13]',
+  async (open) => {
+    for (const kind of ['lostBefore', 'doneButUnheard'] as const) {
+      for (let call = 1; ; call += 1) {
+        const { scene, outside } = await quarantined(open);
+        const dying = scene.world.start({ call, kind });
+        await scene.world.settle(
+          dying,
+          abandonTurn(dying.runtime, scene.ref(), 'written off', 'olga'),
+        );
+        if (!dying.dead) break;
+        const ends = (await scene.kinds()).slice(-2);
+        const { status } = await scene.view();
+        expect([status, ...ends]).toEqual(
+          status === 'abandoned'
+            ? ['abandoned', 'QuarantineDecided', 'RC(abandoned)']
+            : ['quarantined', 'EF(in_doubt)', 'RC(quarantined)'],
+        );
+        await abandonTurn(scene.process.runtime, scene.ref(), 'again', 'olga').catch(
+          (error: unknown) => expect(error).toMatchObject({ code: 'not_quarantined' }),
+        );
+        expect((await scene.kinds()).slice(-2)).toEqual(['QuarantineDecided', 'RC(abandoned)']);
+        expect(outside.requests).toBe(1);
+      }
+    }
   },
 );
 

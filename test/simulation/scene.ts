@@ -10,11 +10,12 @@ import { readJournal, readTurn } from '../../src/runtime/read-turn.ts';
 import type { RuntimeSettings } from '../../src/runtime/runtime.ts';
 import { sweep } from '../../src/runtime/sweep.ts';
 import type { Effect, TurnContext } from '../../src/runtime/turn-context.ts';
-import type { TurnRequest } from '../../src/runtime/turn-request.ts';
+import type { HostBounds, TurnRequest } from '../../src/runtime/turn-request.ts';
 import type { TurnAnswer, TurnView } from '../../src/runtime/turn-view.ts';
 import { verifyTurn } from '../../src/runtime/verify-turn.ts';
 import { withTurn } from '../../src/runtime/with-turn.ts';
 import type { Fault, Process } from '../../src/testing/process.ts';
+import type { WorldOptions } from '../../src/testing/world.ts';
 import { World } from '../../src/testing/world.ts';
 
 export type Run = (context: TurnContext, input: unknown) => Promise<unknown>;
@@ -28,8 +29,13 @@ export class Scene {
   agent: AgentDefinition;
   process: Process;
 
-  constructor(store: TurnStore, agent: AgentDefinition, settings: Partial<RuntimeSettings> = {}) {
-    this.world = new World({ store, agents: [agent], settings });
+  constructor(
+    store: TurnStore,
+    agent: AgentDefinition,
+    settings: Partial<RuntimeSettings> = {},
+    parts: Pick<WorldOptions, 'vault' | 'clock'> = {},
+  ) {
+    this.world = new World({ store, agents: [agent], settings, ...parts });
     this.agent = agent;
     this.process = this.world.start();
   }
@@ -102,25 +108,25 @@ export class Scene {
     return answer.turn;
   }
 
-  /** Handles what waits in the inbox, without turning the clock past a lease. */
-  async inbox(): Promise<void> {
+  /** Handles what waits in the inbox, without turning the clock past a lease; `bounds` is asked per batch. */
+  async inbox(bounds: () => HostBounds = () => ({})): Promise<void> {
     for (let round = 0; round < 20; round += 1) {
       const messages = this.world.queues.inbox.take();
       if (messages.length === 0) return;
       const batch = messages.map(({ body }, index) => ({ id: `${index}`, body, receives: 1 }));
       const process = this.world.start();
-      await this.world.settle(process, handleInboxBatch(process.runtime, batch, {}));
+      await this.world.settle(process, handleInboxBatch(process.runtime, batch, bounds()));
     }
     throw new Error('the inbox does not empty');
   }
 
   /** Turns the clock, then sweeps and handles the inbox. */
-  async passTime(ms: number): Promise<void> {
+  async passTime(ms: number, bounds?: () => HostBounds): Promise<void> {
     this.world.clock.advance(ms);
     this.world.queues.inbox.forgetIds();
     const process = this.world.start();
     await this.world.settle(process, sweep(process.runtime));
-    await this.inbox();
+    await this.inbox(bounds);
   }
 
   async strict(turn = 't1'): Promise<unknown> {

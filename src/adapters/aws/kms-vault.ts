@@ -76,12 +76,27 @@ export class KmsVault implements Vault {
   }
 }
 
-/** E330: a key service that throttles or fails is a fault to retry, never an erasure. */
+/** What KMS says of a wrapping key that will not come back by itself (E284). */
+const retired: ReadonlySet<string> = new Set([
+  'DisabledException',
+  'KMSInvalidStateException',
+  'NotFoundException',
+  'IncorrectKeyException',
+  'InvalidCiphertextException',
+]);
+
+/** E330: a key service that throttles or fails is a fault to retry, never an erasure; a retired key is loud. */
 async function asked<T>(call: () => Promise<T>): Promise<T> {
   try {
     return await call();
   } catch (cause) {
-    throw unavailable(describeError(cause).message, cause);
+    if (!(cause instanceof Error) || !retired.has(cause.name))
+      throw unavailable(describeError(cause).message, cause);
+    throw new TurnstoneError(
+      'wrapping_key_retired',
+      `the key that wraps this scope cannot be used any more: ${cause.name}`,
+      { retry: 'never', cause },
+    );
   }
 }
 

@@ -3,7 +3,7 @@ import type { ReceiptRow, Reserved } from '../../ports/receipts.ts';
 import type { ThreadRef } from '../../ports/store.ts';
 import type { TenantId } from '../../protocol/ids.ts';
 import { epochMs, tenantId, threadId, turnId } from '../../protocol/ids.ts';
-import type { Clause, Item } from './driver.ts';
+import type { Attr, Clause, Item } from './driver.ts';
 import { asCount, asList, asText, ItemReader, skew } from './item-reader.ts';
 import { receiptKey } from './layout.ts';
 import { payloadIn, payloadOut } from './payload-codec.ts';
@@ -59,12 +59,14 @@ export async function reserve(
       : [
           { attr: 'tu', is: 'eq', value: seen.turn },
           { attr: 'ua', is: 'eq', value: seen.updatedAt },
+          { attr: 'as', is: seen.asserted === undefined ? 'absent' : 'present' },
         ];
   const outcome = await table.driver.write([{ kind: 'put', key, item, when }]);
   if (outcome.kind !== 'lost') return outcome;
   const stands = outcome.refused[0]?.item ?? null;
   if (stands === null) return { kind: 'lost', receipt: null };
-  const mine = stands.tu === item.tu && sameAttr(stands.si, item.si);
+  const same = stands.tu === item.tu && sameAttr(stands.si, item.si);
+  const mine = same && (item.as === undefined || sameAttr(stands.as, item.as));
   return mine ? { kind: 'done' } : { kind: 'lost', receipt: receiptIn(row.id, stands) };
 }
 
@@ -79,8 +81,26 @@ function receiptOut(row: ReceiptRow): Item {
     p: payloadOut(row.payload),
     tu: row.turn,
     si: [step, phase, ordinal],
+    ...(row.asserted === undefined ? {} : { as: assertedOut(row.asserted) }),
     ca: row.createdAt,
     ua: row.updatedAt,
+  };
+}
+
+function assertedOut({ outcome, by, at, payload }: NonNullable<ReceiptRow['asserted']>) {
+  return [outcome, by, at, payloadOut(payload)];
+}
+
+function assertedIn(value: Attr | undefined): NonNullable<ReceiptRow['asserted']> {
+  const [outcome, by, at, payload] = asList('RCPT.as', value);
+  if (outcome !== 'landed' && outcome !== 'did_not_happen') {
+    throw skew('RCPT.as', 'an outcome', outcome);
+  }
+  return {
+    outcome,
+    by: asText('RCPT.as', by),
+    at: epochMs(asCount('RCPT.as', at)),
+    payload: payloadIn('RCPT.as', payload),
   };
 }
 
@@ -100,6 +120,7 @@ function receiptIn(id: string, item: Item): ReceiptRow {
     payload: payloadIn('RCPT.p', read.value('p')),
     turn: turnId('turn', read.text('tu')),
     site: { step: asText('RCPT.si', step), phase, ordinal: asCount('RCPT.si', ordinal) },
+    ...(item.as === undefined ? {} : { asserted: assertedIn(item.as) }),
     createdAt: epochMs(read.count('ca')),
     updatedAt: epochMs(read.count('ua')),
   };

@@ -131,7 +131,10 @@ function caseOut(row: CaseRow): Item {
     p: payloadOut(row.payload),
     d: row.deadlines.map(({ name, at, state }): Attr => [name, at, state]),
     t: row.turns.map(({ thread, turn }): Attr => [thread, turn]),
-    w: row.writers.map(({ key, version }): Attr => [key, version]),
+    w: row.writers.map(
+      ({ key, version, from }): Attr =>
+        from === undefined ? [key, version] : [key, version, from],
+    ),
   };
 }
 
@@ -153,8 +156,12 @@ function caseIn(item: Item): CaseRow {
       return { thread: asText('CASE.t', thread), turn: asText('CASE.t', turn) };
     }),
     writers: read.list('w').map((entry) => {
-      const [key, version] = asList('CASE.w', entry);
-      return { key: asText('CASE.w', key), version: asCount('CASE.w', version) };
+      const [key, version, from] = asList('CASE.w', entry);
+      return {
+        key: asText('CASE.w', key),
+        version: asCount('CASE.w', version),
+        ...(from === undefined ? {} : { from: asText('CASE.w', from) }),
+      };
     }),
   };
 }

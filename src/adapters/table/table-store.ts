@@ -27,7 +27,13 @@ import type {
   TurnStore,
   Writer,
 } from '../../ports/store.ts';
-import type { CaseRow, ErasureRow, KeyRow, MemoryChange } from '../../ports/subjects.ts';
+import type {
+  CaseRow,
+  ErasureRow,
+  KeyRow,
+  MemoryChange,
+  MemoryWrite,
+} from '../../ports/subjects.ts';
 import type {
   ClaimEventWrite,
   DecideWrite,
@@ -299,8 +305,9 @@ export class TableStore implements TurnStore, GraphHolder {
     key: { readonly seen: KeyRow; readonly next: KeyRow } | null,
     scope: string,
     changes: readonly MemoryChange[],
+    writes: readonly MemoryWrite[] = [],
   ) {
-    return remembered.changeMemories(this.#table, tenant, key, scope, changes);
+    return remembered.changeMemories(this.#table, tenant, key, scope, changes, writes);
   }
 
   dropVersions(scope: string, versions: readonly VersionName[]) {
@@ -319,8 +326,8 @@ export class TableStore implements TurnStore, GraphHolder {
     return remembered.memoryVersions(this.#table, scope, wanted);
   }
 
-  dropMemories(scope: string) {
-    return remembered.dropMemories(this.#table, scope);
+  dropMemories(tenant: TenantId, scope: string) {
+    return remembered.dropMemories(this.#table, tenant, scope);
   }
 
   caseRow(tenant: TenantId, id: string) {

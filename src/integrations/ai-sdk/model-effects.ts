@@ -74,7 +74,10 @@ function perform<Answer>(
       ? { tools }
       : { ...requestIdentity(`${model.provider}/${model.modelId}`, params), tools };
   const { maxOutputTokens } = params;
-  return context.effect(modelEffect({ args, maxOutputTokens, treatment, ask }));
+  const { provider, modelId } = model;
+  return context.effect(
+    modelEffect({ args, provider, model: modelId, maxOutputTokens, treatment, ask }),
+  );
 }
 
 /** The request of one attempt: stopped with it. */

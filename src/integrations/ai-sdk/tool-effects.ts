@@ -164,6 +164,7 @@ function effectOf({ name, input, options, treatment, execute }: ToolCall): Effec
     ...declared,
     kind: kind ?? `tool.${name}`,
     args: { call: options.toolCallId, input },
+    asks: { kind: 'tool', tool: name, call: options.toolCallId },
     ...(key === undefined ? {} : { key: key(input) }),
     ...(probe === undefined ? {} : { probe: (call: EffectCall) => probe(call, input) }),
     perform: (call) => last(execute(input, within(options, call))),

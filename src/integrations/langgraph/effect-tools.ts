@@ -50,6 +50,7 @@ export function effectTool<I = unknown>(
         ...rest,
         kind: kind ?? face.name,
         args: input,
+        asks: { kind: 'tool', tool: face.name },
         perform: (call) => perform(input, call),
         ...(probe === undefined ? {} : { probe: (call) => probe(input, call) }),
       };
