@@ -202,7 +202,7 @@ function requested(
       code: null,
       missing: [],
       consent: null,
-      since: context.turn,
+      since: context.now(),
     };
     const wondering = ambiguous === undefined || ambiguous === '' ? null : ambiguous;
     added.push({ item, ambiguous: wondering, consent: null, resumed: null, automatic: false });
