@@ -22,6 +22,7 @@ import type { TurnStore } from '../src/ports/store.ts';
 import type { Vault } from '../src/ports/vault.ts';
 import type { EpochMs } from '../src/protocol/ids.ts';
 import { limits } from '../src/protocol/limits.ts';
+import { parseTenantBudget } from '../src/protocol/tenant-budget.ts';
 import { dueMessage } from '../src/runtime/inbox-message.ts';
 import type { Runtime } from '../src/runtime/runtime.ts';
 import type { HostBounds } from '../src/runtime/turn-request.ts';
@@ -84,6 +85,7 @@ export function lambdaRuntime(): Runtime {
     allowList(parseAllow(process.env.TURNSTONE_HTTP_ALLOW), { loopback: false }),
   );
   const policyText = process.env.TURNSTONE_POLICY ?? '';
+  const ceiling = process.env.TURNSTONE_TENANT_BUDGET ?? '';
   return {
     store,
     ...(policyText === '' ? {} : { policy: new CedarPolicy(policyText) }),
@@ -103,6 +105,9 @@ export function lambdaRuntime(): Runtime {
       turnTimeoutMs: Number(required('TURNSTONE_TIMEOUT_MS')),
       reserveMs: Number(required('TURNSTONE_RESERVE_MS')),
       renew: false,
+      ...(ceiling === ''
+        ? {}
+        : { tenantBudget: parseTenantBudget('TURNSTONE_TENANT_BUDGET', ceiling) }),
     },
     alarm: async (ref, at) => {
       if (at - systemClock.now() <= limits.alarmMaxMs) await inbox.send([dueMessage(ref, at)]);

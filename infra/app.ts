@@ -36,6 +36,7 @@ new TurnstoneStack(app, context('stack', 'Turnstone'), {
   audience: context('audience', 'turnstone').split(','),
   httpAllow: app.node.tryGetContext('httpAllow') ?? '',
   policy: policyText(),
+  tenantBudget: app.node.tryGetContext('tenantBudget') ?? '',
   agents: app.node.tryGetContext('agents'),
   agentsEnv: ownEnvironment(context('agentsEnv', ',')),
   atomicTables: listed('atomicTables'),

@@ -26,6 +26,8 @@ export interface TurnstoneStackProps extends StackProps {
   readonly httpAllow: string;
   /** Cedar policies asked before every live attempt; empty for none. */
   readonly policy: string;
+  /** What each tenant may spend in a period, empty for no ceiling. */
+  readonly tenantBudget: string;
   /** Module of your own agents, a path; none by default. */
   readonly agents?: string | undefined;
   /** Variables for your own agents; none by default. */
@@ -143,6 +145,7 @@ export class TurnstoneStack extends Stack {
       TURNSTONE_RESERVE_MS: String(profile.reserveMs),
       TURNSTONE_HTTP_ALLOW: props.httpAllow,
       TURNSTONE_POLICY: props.policy,
+      TURNSTONE_TENANT_BUDGET: props.tenantBudget,
     };
   }
 

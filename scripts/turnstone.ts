@@ -8,6 +8,7 @@ import {
   clean,
   journalLines,
   painter,
+  verdictLines,
 } from '../src/operator/render.ts';
 
 const usage = `usage: turnstone <command> [--json] [--url URL] [--token TOKEN]
@@ -15,6 +16,7 @@ const usage = `usage: turnstone <command> [--json] [--url URL] [--token TOKEN]
   journal <thread> <turn>   every record of a turn, one line each, with the verdict over its chain
   audit <thread> <turn>     a strict pass over a turn, and what its journal leaves open
   why <thread> <turn>       why its effects were called more than once
+  verify <thread> <turn>    whether its code still agrees with its journal; 1 if not, 3 if that cannot be told
   approvals [--all]         what waits for a person
   attention                 what needs a person, with the remedy
 
@@ -83,6 +85,13 @@ async function run(): Promise<number> {
       const lines = attemptLines(await journal(thread, turn));
       print({}, lines.length === 0 ? ['every effect was called once'] : lines, '');
       return 0;
+    }
+    case 'verify': {
+      const path = `/v1/threads/${encodeURIComponent(thread)}/turns/${encodeURIComponent(turn)}/verify`;
+      const found = await get(path, 'operator', 'POST');
+      print(found, verdictLines(found, paint), '');
+      if (found.verdict === 'verified') return 0;
+      return found.verdict === 'diverged' ? 1 : 3;
     }
     case 'approvals': {
       const found = await get(`/v1/approvals?status=${values.all ? 'all' : 'pending'}`, 'approver');

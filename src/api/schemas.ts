@@ -106,10 +106,29 @@ export const journalSchema = v.object({
   ),
   head: v.object({ seq: v.number(), hash: v.string() }),
   verified: v.union([v.literal(true), v.object({ firstBad: v.number(), reason: v.string() })]),
+  late: v.optional(
+    v.array(
+      v.looseObject({
+        effectKey: v.string(),
+        outcome: v.picklist(['landed', 'did_not_happen']),
+        at: instant,
+        owner: v.string(),
+      }),
+    ),
+  ),
 });
 
 export const verdictSchema = v.looseObject({
   verdict: v.picklist(['verified', 'diverged', 'cannot_replay']),
+  /** Of a divergence in its calls: which one edit it is, and whether that explains the whole journal. */
+  change: v.optional(
+    v.object({
+      class: v.picklist(['inserted', 'removed', 'swapped', 'renamed', 'arguments', 'replaced']),
+      explains: v.picklist(['all', 'part']),
+      ordinal: v.optional(v.number()),
+      step: v.optional(v.string()),
+    }),
+  ),
 });
 
 export const problemSchema = v.looseObject({

@@ -10,8 +10,15 @@ import { limits } from '../protocol/limits.ts';
 import type { RecordBody } from '../protocol/record.ts';
 import { acceptTurn } from '../runtime/accept-turn.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
+import type { LateView } from '../runtime/late-results.ts';
 import type { JournalEntry } from '../runtime/read-turn.ts';
-import { readJournal, readThread, readTurn, readUndecided } from '../runtime/read-turn.ts';
+import {
+  readEvidence,
+  readJournal,
+  readThread,
+  readTurn,
+  readUndecided,
+} from '../runtime/read-turn.ts';
 import type { TurnRequest } from '../runtime/turn-request.ts';
 import type { TurnAnswer } from '../runtime/turn-view.ts';
 import { verifyTurn } from '../runtime/verify-turn.ts';
@@ -194,7 +201,14 @@ export async function getJournal(call: Call): Promise<ApiResponse> {
     records: journal.records.map(recordObject),
     head: journal.head,
     verified: journal.verified,
+    ...(journal.late.length === 0 ? {} : { late: journal.late.map(lateObject) }),
   });
+}
+
+/** A result that came too late, as a person and a program read it. */
+function lateObject({ at, code, output, spend, ...facts }: LateView): Record<string, unknown> {
+  const failed = code === '' ? {} : { code };
+  return { ...facts, at: toIso(at), ...failed, ...spend, output: output ?? null };
 }
 
 /** One record as a person and a program read it. */
@@ -231,7 +245,13 @@ export async function getUndecided(call: Call): Promise<ApiResponse> {
   const ref = refOf(call);
   const undecided = await readUndecided(call.host.runtime, ref);
   if (undecided === null) throw notFound(`a journal of turn "${ref.turn}"`);
-  return json(200, { items: undecided.map((doubt) => ({ ...doubt, since: toIso(doubt.since) })) });
+  const evidence = undecided.length === 0 ? [] : await readEvidence(call.host.runtime, ref);
+  const items = undecided.map((doubt) => {
+    const late = evidence.find((result) => result.effectKey === doubt.effectKey);
+    const beside = late === undefined ? {} : { late: lateObject(late) };
+    return { ...doubt, since: toIso(doubt.since), ...beside };
+  });
+  return json(200, { items });
 }
 
 export async function verifyTurnRoute(call: Call): Promise<ApiResponse> {

@@ -92,6 +92,7 @@ export function localHost(
       turnTimeoutMs: settings.turnTimeoutMs,
       reserveMs: 0,
       renew: true,
+      ...(settings.tenantBudget === undefined ? {} : { tenantBudget: settings.tenantBudget }),
     },
     alarm: async (ref, at) => alarm(runtime, ref, at, track),
     later: (job) => {

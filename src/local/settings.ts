@@ -1,5 +1,6 @@
 // Settings of the local server from its environment; every refusal names the variable.
 import { limits } from '../protocol/limits.ts';
+import { parseTenantBudget, type TenantBudget } from '../protocol/tenant-budget.ts';
 
 export interface LocalSettings {
   readonly host: string;
@@ -13,6 +14,8 @@ export interface LocalSettings {
   readonly agents: string | undefined;
   /** File of Cedar policies, or undefined for none. */
   readonly policy: string | undefined;
+  /** What each tenant may spend in a period, or undefined for no ceiling. */
+  readonly tenantBudget: TenantBudget | undefined;
 }
 
 /** Reads the settings; throws an Error naming the variable, what was expected and what came. */
@@ -27,7 +30,12 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     httpAllow: env.TURNSTONE_HTTP_ALLOW,
     agents: env.TURNSTONE_AGENTS === '' ? undefined : env.TURNSTONE_AGENTS,
     policy: env.TURNSTONE_POLICY === '' ? undefined : env.TURNSTONE_POLICY,
+    tenantBudget: ceiling(env.TURNSTONE_TENANT_BUDGET ?? ''),
   };
+}
+
+function ceiling(text: string): TenantBudget | undefined {
+  return text === '' ? undefined : parseTenantBudget('TURNSTONE_TENANT_BUDGET', text);
 }
 
 function whole(

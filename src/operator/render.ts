@@ -76,7 +76,19 @@ export function journalLines(journal: Fields, paint: Paint): readonly string[] {
     verified === true
       ? paint('green', `chain verified, ${records.length} records`)
       : paint('red', `chain broken: ${plain(verified)}`);
-  return [...records.map((record) => recordLine(record, paint)), verdict];
+  const late = Array.isArray(journal.late) ? (journal.late as readonly Fields[]) : [];
+  return [
+    ...records.map((record) => recordLine(record, paint)),
+    ...late.map((result) => lateLine(result, paint)),
+    verdict,
+  ];
+}
+
+/** A result nobody could record any more: evidence for whoever decides a doubt. */
+function lateLine({ at, effectKey, outcome, owner, output }: Fields, paint: Paint): string {
+  const told = `${plain(outcome)} key=${plain(effectKey).slice(0, 8)}, heard too late by ${plain(owner)}`;
+  const carried = paint('dim', shortened(plain(output), 120));
+  return `${paint('dim', `late ${String(at).slice(11, 23)}`)} ${paint('yellow', told)} ${carried}`;
 }
 
 /** Why an endpoint was called as often as it was: attempts of each effect with their endings. */
@@ -123,6 +135,41 @@ export function auditLines(verified: Fields, paint: Paint): readonly string[] {
     ),
     `not checked: ${Array.isArray(unseen) ? unseen.map(plain).join(', ') : ''}`,
   ];
+}
+
+/** A strict pass's answer: agreement, the first divergence with the edit it is, or why there is none. */
+export function verdictLines(answer: Fields, paint: Paint): readonly string[] {
+  const { verdict, outcome, reason, change, declaration } = answer;
+  const build = (declaration as Fields | undefined)?.same === false ? 'another declaration' : '';
+  const under = build === '' ? [] : [paint('yellow', `under ${build} than it was admitted with`)];
+  if (verdict === 'verified') return [paint('green', `verified: ${plain(outcome)}`), ...under];
+  if (verdict !== 'diverged') {
+    return [paint('yellow', `cannot be replayed: ${plain(reason)}`), ...under];
+  }
+  if (answer.moved === 'outcome') {
+    const endings = `recorded ${plain(answer.recordedOutcome)}, now ${plain(outcome)}`;
+    return [paint('red', `diverged: every call agrees, the ending does not: ${endings}`), ...under];
+  }
+  const { class: kind, explains, ordinal, step } = (change ?? {}) as Fields;
+  const place = answer.step === '' ? 'outside a step' : `step ${plain(answer.step)}`;
+  const undo = answer.phase === 'compensating' ? ' (undo)' : '';
+  const other = ordinal === undefined ? '' : ` with effect ${plain(ordinal)}`;
+  const name = step === undefined ? '' : ` to step ${plain(step)}`;
+  const rest =
+    explains === 'all' ? 'everything else agrees' : 'this does not explain all of the journal';
+  return [
+    paint('red', `diverged at ${place}${undo}, effect ${plain(answer.ordinal)}`),
+    `  ${plain(kind)}${other}${name}: ${rest}`,
+    `  recorded ${called(answer.recorded)}`,
+    `  asked    ${called(answer.asked)}`,
+    ...under,
+  ];
+}
+
+function called(call: unknown): string {
+  if (typeof call !== 'object' || call === null) return 'nothing';
+  const { kind, key } = call as Fields;
+  return `${plain(kind)} key=${plain(key).slice(0, 8)}`;
 }
 
 export function approvalLines(list: Fields, paint: Paint): readonly string[] {

@@ -12,7 +12,10 @@
 
 import type { AgentName, EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import type { StoredRecord } from '../protocol/record.ts';
+import type { CountedSpend } from '../protocol/tenant-budget.ts';
 import type { TurnStatus } from '../protocol/turn-status.ts';
+import type { LateStore } from './late.ts';
+import type { LedgerStore } from './ledger.ts';
 import type { Lender, LentEntry } from './lent.ts';
 import type {
   AttentionCondition,
@@ -263,6 +266,8 @@ export interface ConcludeWrite {
   readonly sequence: number;
   /** Subject key rows that must still be live with this generation and lifecycle (ruling 11). */
   readonly keys: readonly KeyRow[];
+  /** What the tenant's ledger gains with this write; absent without a tenant's ceiling. */
+  readonly spend?: CountedSpend;
   readonly now: EpochMs;
 }
 
@@ -310,10 +315,8 @@ export type Accepted =
   /** The same turn was accepted before; `work` is that acceptance. */
   | { readonly kind: 'lost'; readonly work: WorkRow | null }
   | Unknown;
-export type Cleared =
-  | { readonly kind: 'done' }
-  | { readonly kind: 'lost'; readonly work: WorkRow | null }
-  | Unknown;
+/** `work` is the row that stands; null when it is gone. */
+export type Cleared = Accepted;
 
 /** A sealed part set: bytes cut at the safe item size, addressed by the digest of the whole. */
 export interface PartSet {
@@ -321,7 +324,13 @@ export interface PartSet {
   readonly parts: readonly Uint8Array[];
 }
 
-export interface TurnStore extends WaitStore, ReceiptStore, SubjectStore, CaseStore {
+export interface TurnStore
+  extends WaitStore,
+    ReceiptStore,
+    SubjectStore,
+    CaseStore,
+    LedgerStore,
+    LateStore {
   /** The engine whose transaction atomic members of a group may share, or null. */
   readonly lender: Lender;
   /** One consistent read round for a pass (page 09, rule 1); torn reads are read again. */

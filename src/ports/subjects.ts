@@ -143,8 +143,11 @@ export interface SubjectStore {
   dropVersions(scope: string, versions: readonly VersionName[]): Promise<void>;
   /** Moves the end of an access window, never back and only of that version. Idempotent. */
   touchMemory(scope: string, of: VersionName, until: EpochMs): Promise<void>;
-  /** Removes every memory row of a subject; its ids stay reserved. Answers how many went. */
-  dropMemories(scope: string): Promise<{ readonly items: number; readonly versions: number }>;
+  /** Removes every memory row of a subject, parts included; its ids stay reserved. Answers how many went. */
+  dropMemories(
+    tenant: TenantId,
+    scope: string,
+  ): Promise<{ readonly items: number; readonly versions: number }>;
 }
 
 /** A long-lived matter several threads and turns touch. */

@@ -5,6 +5,7 @@
 //        turn still suspended. The server's receive time decides (B-54).
 //   Page 09, rule 7  an event is stored before it is matched, and a wait is registered before it looks.
 import type { EpochMs, TenantId } from '../protocol/ids.ts';
+import type { CountedSpend } from '../protocol/tenant-budget.ts';
 import type {
   Batch,
   Concluded,
@@ -82,6 +83,8 @@ export interface SuspendWrite {
   readonly dueAt: EpochMs;
   readonly entries: readonly OutboxEntry[];
   readonly intents: readonly IntentRow[];
+  /** What the tenant's ledger gains with this write; absent without a tenant's ceiling. */
+  readonly spend?: CountedSpend;
   readonly now: EpochMs;
 }
 

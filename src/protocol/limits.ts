@@ -71,6 +71,10 @@ export const limits = Object.freeze({
   syncWaitMaxMs: 25_000,
   /** A stop request is looked for at a boundary when the last look is this old. */
   stopLookMs: 1_000,
+  /** What a tenant has spent is read again before an attempt when the last look is this old. */
+  ledgerLookMs: 1_000,
+  /** Rows of a ledger somebody reads before they are rolled up. */
+  ledgerRowsMax: 50,
   /** Messages of one delivery to a consumer. */
   inboxBatch: 10,
   /** Deliveries of one message before it is parked. */

@@ -1,5 +1,6 @@
 // Ceilings against what journaled records have spent: the verdict before an attempt or a step (page 01, 3).
 //   T11, BU-1  only journaled figures count, so every pass decides alike; BU-2 every attempt is admitted.
+//   BU-10  it also says what a rest of the turn adds to its tenant's ledger.
 //   F41  a declared cost is reserved at its announcement and stays charged while its outcome is unknown.
 import type { Budget, BudgetField } from './budget.ts';
 import { addSpend } from './budget.ts';
@@ -21,15 +22,34 @@ export class Meter {
   #spend: Spend = nothing;
   #egressBytes = 0;
   #denials = 0;
+  #counted: Spend = nothing;
 
   /** Refusals by policy so far. */
   get denials(): number {
     return this.#denials;
   }
 
+  /**
+   * What the tenant's ledger has not counted yet: charged now, less the most that was charged at a rest. It is never
+   * negative: a reserve that came to nothing is used up by what the turn spends later.
+   */
+  get uncounted(): Spend {
+    const { tokens, minorUnits } = this.#charged();
+    return {
+      tokens: Math.max(0, tokens - this.#counted.tokens),
+      minorUnits: Math.max(0, minorUnits - this.#counted.minorUnits),
+    };
+  }
+
+  /** Spend that was reported, and reserves of what is not known yet. */
+  #charged(): Spend {
+    return [...this.#reserved.values()].reduce(addSpend, this.#spend);
+  }
+
   /** Counts one record. `bytes` is the outbound size of an announcement. */
   add(body: RecordBody, bytes = 0): void {
     if (body.kind === 'PolicyDenied' && body.by === 'policy') this.#denials += 1;
+    if (body.kind === 'RunSuspended' || body.kind === 'RunConcluded') this.#rests();
     if (body.kind === 'EffectStarted') {
       this.#attempts += 1;
       this.#egressBytes += bytes;
@@ -52,7 +72,7 @@ export class Meter {
    */
   attempt(budget: Budget | null, cost: Spend, bytes: number, beside = 0): Refusal | null {
     if (budget === null) return null;
-    const charged = [...this.#reserved.values()].reduce(addSpend, this.#spend);
+    const charged = this.#charged();
     return (
       over('effects', budget.effects, this.#attempts + beside, this.#attempts + beside + 1) ??
       over('tokens', budget.tokens, charged.tokens, charged.tokens + Math.max(1, cost.tokens)) ??
@@ -64,6 +84,15 @@ export class Meter {
       ) ??
       over('egressBytes', budget.egressBytes, this.#egressBytes, this.#egressBytes + bytes)
     );
+  }
+
+  /** A rest wrote a row for what it had been charged more than at any rest before. */
+  #rests(): void {
+    const { tokens, minorUnits } = this.#charged();
+    this.#counted = {
+      tokens: Math.max(tokens, this.#counted.tokens),
+      minorUnits: Math.max(minorUnits, this.#counted.minorUnits),
+    };
   }
 
   /** What a step would be refused for, or null. `started` counts steps admitted before it. */
@@ -83,4 +112,14 @@ function over(
   wanted: number,
 ): Refusal | null {
   return ceiling !== undefined && wanted > ceiling ? { limit, ceiling, consumed } : null;
+}
+
+/** What a rest adds to the ledger: `history` is what stood before this pass, `added` what it recorded, its rest too. */
+export function spendOfRest(history: Iterable<RecordBody>, added: Iterable<RecordBody>): Spend {
+  const meter = new Meter();
+  for (const body of history) meter.add(body);
+  for (const body of added) {
+    if (body.kind !== 'RunSuspended' && body.kind !== 'RunConcluded') meter.add(body);
+  }
+  return meter.uncounted;
 }

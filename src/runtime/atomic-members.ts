@@ -132,6 +132,7 @@ async function write(
     pass.scheduler.abandon();
     return pass.park(null);
   }
+  await pass.tenant.look();
   for (const [index, dispatch] of dispatches.entries()) {
     const { site, declared } = dispatch;
     const key = attemptKey(site, 1, declared);

@@ -3,5 +3,8 @@ import { BudgetExhaustedError } from './turn-context.ts';
 
 /** The pause a refused effect or step is stopped with. */
 export function exhausted(limit: string, step: string): BudgetExhaustedError {
-  return new BudgetExhaustedError(limit, step, `the turn's budget is exhausted: ${limit}`);
+  const [whose, name] = limit.startsWith('tenant.')
+    ? ['tenant', limit.slice('tenant.'.length)]
+    : ['turn', limit];
+  return new BudgetExhaustedError(limit, step, `the ${whose}'s budget is exhausted: ${name}`);
 }

@@ -4,11 +4,13 @@
 
 import type { Begun, StopRequest, TurnRef } from '../ports/store.ts';
 import { encode } from '../protocol/canonical.ts';
+import { doubtsOf } from '../protocol/doubt.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { limits } from '../protocol/limits.ts';
+import { hasLandedWork } from '../protocol/saga.ts';
 import { isConclusion } from '../protocol/turn-status.ts';
 import { conclude } from './conclude-aside.ts';
-import { payloadOf } from './journal-writer.ts';
+import { noPayload, payloadOf } from './journal-writer.ts';
 import { keyringOf } from './keyring.ts';
 import { sealContext, sealText } from './payloads.ts';
 import { readStanding, resumeTurn } from './resume-turn.ts';
@@ -28,6 +30,11 @@ export async function cancelTurn(
     const refused = refusalOf(ref, begun);
     if (refused === 'cancelled') return { recorded: false };
     if (begun.head === null) throw unknown(ref);
+    if (begun.end !== null && begun.head.open?.turn !== ref.turn) {
+      const ended = await endErased(runtime, ref, actor);
+      if (ended === 'moved') continue;
+      if (ended === 'ended') return { recorded: true };
+    }
     const request = await requestOf(runtime, ref, begun, reason, actor);
     const now = runtime.clock.now();
     const stopped = await runtime.store.stop({ ref, seen: begun.head, request, now });
@@ -45,6 +52,25 @@ export async function cancelTurn(
   throw new TurnstoneError('store_unavailable', 'the thread changed under every attempt', {
     retry: 'now',
   });
+}
+
+/**
+ * E337: a turn at rest whose person was erased cannot be replayed, so nothing is undone on what cannot be read: it is
+ * quarantined where work of it stands or is in doubt, for a person to abandon.
+ */
+async function endErased(
+  runtime: Runtime,
+  ref: TurnRef,
+  actor: string,
+): Promise<'ended' | 'moved' | 'readable'> {
+  const standing = await readStanding(runtime, ref, { erasedToo: true });
+  if (standing.sealer.blind !== true) return 'readable';
+  const bodies = [...standing.history.bodies()];
+  const unsettled = doubtsOf(bodies).length > 0 || hasLandedWork(bodies);
+  const facts = { kind: 'RunCancelled' as const, actor };
+  const status = unsettled ? 'quarantined' : 'cancelled';
+  const ended = await conclude(runtime, ref, standing, status, [{ facts, payload: noPayload }]);
+  return ended === null ? 'moved' : 'ended';
 }
 
 function refusalOf(ref: TurnRef, begun: Begun): 'cancelled' | null {

@@ -14,6 +14,7 @@ import { JournalWriter, noPayload } from './journal-writer.ts';
 import { sealContext, sealText } from './payloads.ts';
 import type { Standing } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
+import { ledgerSpend } from './tenant-meter.ts';
 import type { TurnAnswer, TurnView } from './turn-view.ts';
 import { openApprovals } from './wait-runner.ts';
 import { personWriter } from './writer-identity.ts';
@@ -47,7 +48,9 @@ export async function conclude(
     progressed: () => undefined,
   });
   for (const { facts, payload } of records) writer.ride(facts, payload);
-  writer.ride({ kind: 'RunConcluded', outcome: status, chainHead: writer.head.hash }, noPayload);
+  const code = sealer.blind === true && status !== 'abandoned' ? { code: 'subject_erased' } : {};
+  const chainHead = writer.head.hash;
+  writer.ride({ kind: 'RunConcluded', outcome: status, ...code, chainHead }, noPayload);
   const batch = await writer.lastBatch();
   const bodies = [...history.bodies(), ...writer.added];
   const { steps, effects, attempts, tokens, minorUnits } = tallyOf(bodies);
@@ -89,7 +92,7 @@ export async function conclude(
     },
     checkpoint: null,
     blocks: false,
-    attention: null,
+    attention: status === 'quarantined' ? 'quarantined' : null,
     listed: true,
     closes: openApprovals(ref, bodies),
     intents: [],
@@ -97,6 +100,7 @@ export async function conclude(
     entries: [],
     sequence: revision,
     keys: [],
+    ...ledgerSpend(runtime, history, writer.added, now),
     now,
   });
   if (outcome.kind === 'lost') return null;

@@ -15,6 +15,7 @@ import { JournalWriter, noPayload } from './journal-writer.ts';
 import type { PassOutcome } from './pass-ending.ts';
 import { unavailable } from './pass-ending.ts';
 import type { Runtime } from './runtime.ts';
+import { ledgerSpend } from './tenant-meter.ts';
 import type { TurnView } from './turn-view.ts';
 import { newWriter } from './writer-identity.ts';
 
@@ -96,6 +97,7 @@ export async function concludeErased(of: {
     entries: [],
     sequence: revision,
     keys: [],
+    ...ledgerSpend(runtime, history, writer.added, now),
     now,
   });
   if (outcome.kind === 'unknown') throw unavailable(outcome.cause);

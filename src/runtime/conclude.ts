@@ -29,6 +29,7 @@ import type { Pass } from './pass.ts';
 import { sealContext, sealText } from './payloads.ts';
 import type { Runtime } from './runtime.ts';
 import { stopReason } from './stop-record.ts';
+import { ledgerSpend } from './tenant-meter.ts';
 import { loadState, nextCheckpoint, overgrowth } from './thread-state.ts';
 import { eventEntries } from './turn-events.ts';
 import type { TurnError, TurnView } from './turn-view.ts';
@@ -192,6 +193,7 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
       : [],
     sequence: revision,
     keys: scope.startsWith('s') ? rowsOf(keyring, scope) : [],
+    ...ledgerSpend(runtime, history, writer.added, now),
     now,
   };
   return { write, turn, refused: memory.refused };

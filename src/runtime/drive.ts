@@ -66,11 +66,20 @@ async function wanted(
   const waits = begun.end?.status === 'suspended';
   const wakes = begun.work?.wakeAt != null;
   if (begun.first === null || (!waits && !wakes)) return { kind: 'done' };
-  const outcome = handled(await resumeTurn(runtime, ref, host));
+  const outcome = handled(
+    await resumeTurn(runtime, ref, host).catch((error: unknown) => onBusy(error, ref.turn)),
+  );
   if (outcome.kind === 'done' && wakes) {
     await runtime.store.noteTry(ref, { wakeAt: null }, runtime.clock.now());
   }
   return outcome;
+}
+
+/** Somebody else picked it between the look and the claim: a busy thread is no failure of its message (E341). */
+function onBusy(error: unknown, holder: TurnRef['turn']): TurnAnswer {
+  if (!(error instanceof TurnstoneError) || error.code !== 'thread_busy') throw error;
+  const retryAfterMs = typeof error.retry === 'object' ? error.retry.afterMs : 1_000;
+  return { kind: 'busy', retryAfterMs, holder };
 }
 
 function handled(answer: TurnAnswer): Handled {

@@ -45,6 +45,8 @@ export async function announce(
   if (pass.draining) return parked(pass, leftMs > 0 ? until : null);
   if (!(await passesGates(dispatch, writer, key, entry.attempt, settle))) return 'refused';
   if (pass.draining) return parked(pass, null);
+  await pass.tenant.look();
+  if (pass.draining) return parked(pass, null);
   const bytes = Buffer.byteLength(declared.argsText);
   if (!admitted(dispatch, writer, key, entry.readmit === true, bytes, settle)) return 'refused';
   const { body, durable } = writer.announce(
@@ -80,8 +82,11 @@ export function admitted(
 ): boolean {
   const { pass, declared, site } = dispatch;
   // GA-3: an undo is exempt from the verdict; it still takes its slot.
-  const budget = site.phase === 'compensating' || declared.reversal ? null : pass.setup.budget;
-  const refusal = pass.meter.attempt(budget, declared.cost, bytes, together);
+  const exempt = site.phase === 'compensating' || declared.reversal;
+  const refusal = exempt
+    ? null
+    : (pass.meter.attempt(pass.setup.budget, declared.cost, bytes, together) ??
+      pass.tenant.attempt(pass.meter, declared.cost));
   if (refusal === null) {
     if (readmit) writer.ride({ kind: 'BudgetReadmitted', site, key, limit: 'raised' }, noPayload);
     return true;

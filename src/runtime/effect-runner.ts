@@ -22,6 +22,7 @@ import { hearDenial } from './gates.ts';
 import type { HistoryRecord } from './history.ts';
 import { openRecord } from './history.ts';
 import type { JournalWriter } from './journal-writer.ts';
+import { keepLate } from './late-results.ts';
 import type { Pass } from './pass.ts';
 import { hear, joinKey, outputOf, takeKey, useKey } from './receipts.ts';
 import { tellReplay } from './replay-span.ts';
@@ -279,6 +280,7 @@ async function runLive(
     }
     await mayAct(dispatch, writer, key);
     const outcome = await attemptOnce(dispatch, key, entry.attempt);
+    if (pass.abort.signal.aborted) return keepLate(pass, key, outcome);
     const verdict = entry.kind === 'perform' ? entry.verdict : undefined;
     if (outcome.kind === 'done') {
       return settle(() => {

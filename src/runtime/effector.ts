@@ -1,11 +1,12 @@
 // The effector: performs one deferred act once, and tells its thread what came of it (page 03, section 6).
 //
-// Order: verify, refuse expired, claim (expiry again inside the claim), perform under the effect protocol,
+// Order: verify, refuse expired, ask the policy, claim (expiry again inside the claim), perform under the effect protocol,
 // settle, publish. A crash at each arrow is answered by the next delivery from what was stored.
 //   T6   a crash inside the call follows the declared recovery; ruling 1 keeps an unsettled send in doubt.
 //   T10  expiry is refused before the claim and again by it; what expired is settled as expired for ever.
 
 import type { Handled } from '../ports/queue.ts';
+import type { Sealer } from '../ports/vault.ts';
 import type { IntentOutcome, IntentRow } from '../ports/waits.ts';
 import { backoffMs } from '../protocol/backoff.ts';
 import { decode, encode } from '../protocol/canonical.ts';
@@ -13,6 +14,7 @@ import { base64url } from '../protocol/digest.ts';
 import { decideFailure, decideProbe } from '../protocol/effect-decision.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
+import { actDenied } from './act-gate.ts';
 import { parseIntentBody } from './acts.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import { declareEffect } from './declared-effect.ts';
@@ -107,7 +109,7 @@ export async function performIntent(
     return settle(runtime, row, null, { status: 'refused', error }, 'claim');
   }
   const declared = declareEffect({ ...effect, kind: row.effect, args });
-  return claimAndPerform(runtime, row, declared, host);
+  return claimAndPerform(runtime, row, declared, host, sealer);
 }
 
 async function claimAndPerform(
@@ -115,6 +117,7 @@ async function claimAndPerform(
   row: IntentRow,
   declared: DeclaredEffect,
   host: HostBounds,
+  sealer: Sealer,
 ): Promise<Handled> {
   const now = runtime.clock.now();
   const unsettled = row.claim !== null || row.doubt;
@@ -130,6 +133,19 @@ async function claimAndPerform(
   const left = (host.deadlineAt ?? Number.POSITIVE_INFINITY) - now - reserveMs;
   if (host.drain?.aborted === true || left < leastMs) {
     return { kind: 'later', afterMs: 1_000, reason: 'this host has no time left for it' };
+  }
+  const denied = await actDenied(runtime, row, declared, sealer);
+  if (denied !== null) {
+    // What an earlier attempt left open stays open: a refusal speaks for its own send only (ruling 1).
+    const status = row.doubt ? 'uncertain' : 'refused';
+    const message = `${row.effect} was refused by the policy: ${denied}`;
+    return settle(
+      runtime,
+      row,
+      null,
+      { status, error: { code: 'policy_denied', message } },
+      'claim',
+    );
   }
   const bounded = { ...declared, timeoutMs: Math.min(declared.timeoutMs, left) };
   const reserve = bounded.timeoutMs + reserveMs;

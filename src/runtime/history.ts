@@ -109,6 +109,11 @@ export class History {
     return undefined;
   }
 
+  /** Recorded dispatches nobody asked for yet. */
+  get unreadCount(): number {
+    return this.#unread.size;
+  }
+
   /** The same of one step's forward phase. */
   unreadOf(step: string): HistoryRecord | undefined {
     if ((this.#unreadOfStep.get(step) ?? 0) === 0) return undefined;

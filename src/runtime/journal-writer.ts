@@ -33,6 +33,8 @@ export class JournalWriter {
   readonly #announced: Set<string>;
   readonly #written: RecordBody[] = [];
   #pending: Pending[] = [];
+  /** Taken for a write that was refused, or for the transaction that ends the pass. */
+  #taken: readonly Pending[] = [];
   #index: number;
   #seq: number;
   #hash: string;
@@ -80,6 +82,11 @@ export class JournalWriter {
   /** Every record this pass added, in order, with those still pending. */
   get added(): readonly RecordBody[] {
     return this.#written;
+  }
+
+  /** Records no acknowledged append holds: all that is left of a pass that was displaced. */
+  get unwritten(): readonly Pending[] {
+    return [...this.#taken, ...this.#pending];
   }
 
   get announced(): ReadonlySet<string> {
@@ -203,6 +210,7 @@ export class JournalWriter {
       'nothing was written since the mark',
     );
     this.#pending = [...mark.pending];
+    this.#taken = [];
     this.#seq = mark.seq;
     this.#hash = mark.hash;
     this.#written.length = mark.written;
@@ -217,6 +225,7 @@ export class JournalWriter {
     }
     const last = this.#pending;
     this.#pending = [];
+    this.#taken = last;
     await this.#putParts(last);
     return this.#batch(last);
   }
@@ -330,6 +339,7 @@ export class JournalWriter {
           ),
         );
       }
+      this.#taken = taken;
       return this.#finish({ kind: this.#held ? 'displaced' : 'outrun' });
     }
     this.#held = true;

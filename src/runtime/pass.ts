@@ -28,6 +28,7 @@ import type { KeyUse } from './receipts.ts';
 import type { Divergence } from './resume-point.ts';
 import { missingFrom } from './resume-point.ts';
 import { Scheduler } from './scheduler.ts';
+import { TenantMeter } from './tenant-meter.ts';
 import { type Act, type EffectError, TurnSuspendedError } from './turn-context.ts';
 import type { StagedEvent } from './turn-events.ts';
 import { TurnScope } from './turn-scope.ts';
@@ -42,6 +43,7 @@ export class Pass {
   readonly changes: StateChange[] = [];
   readonly stepNames = new Set<string>();
   readonly meter = new Meter();
+  readonly tenant: TenantMeter;
   /** Acts of this pass, whoever staged them first. */
   readonly staged: StagedAct[] = [];
   /** Events of this pass in order. */
@@ -81,10 +83,12 @@ export class Pass {
   #instant: EpochMs;
   #cancelTimers: (() => void)[] = [];
   #restartTimeout: () => void = () => undefined;
+  readonly #broken = (error: unknown): void => this.stop({ kind: 'broken', error });
   leaseUntilMonotonicMs = Number.POSITIVE_INFINITY;
 
   constructor(setup: PassSetup) {
     this.setup = setup;
+    this.tenant = new TenantMeter(setup.runtime, setup.ref);
     this.#instant = setup.admittedAt;
     this.labels = new Labels(setup.agent.inputLabel);
     this.#lookedAt = setup.runtime.clock.monotonicMs();
@@ -287,7 +291,8 @@ export class Pass {
 
   #frontier(): boolean {
     const left = this.setup.history.unread(this.#walking ? 'any' : 'forward');
-    if (left === undefined) return true;
+    // E336: an undo that lost what it had recalled leaves the rest of its slice unread; it is recorded as failed.
+    if (left === undefined || (this.#walking && this.lostMemory !== null)) return true;
     const asked = this.#firstWaiting[0];
     if (!('site' in left.body)) return true;
     this.diverged(missingFrom(left.body, asked));
@@ -341,17 +346,8 @@ export class Pass {
     this.#interrupted = false;
     this.#waiting.clear();
     const settle = this.scheduler.begin();
-    recordForwardEnd(this, end).then(
-      () => settle(() => this.#takeBack(open, end)),
-      (error: unknown) => this.stop({ kind: 'broken', error }),
-    );
-  }
-
-  #takeBack(open: readonly GroupScope[], end: Parameters<typeof decideUnwind>[1]): void {
-    abortGroups(open).then(
-      () => this.#decide(end),
-      (error: unknown) => this.stop({ kind: 'broken', error }),
-    );
+    const takeBack = () => abortGroups(open).then(() => this.#decide(end), this.#broken);
+    recordForwardEnd(this, end).then(() => settle(takeBack), this.#broken);
   }
 
   #decide(end: Parameters<typeof decideUnwind>[1]): void {
@@ -359,7 +355,7 @@ export class Pass {
     const settle = this.scheduler.begin();
     decideUnwind(this, end).then(
       (start) => settle(() => ('walk' in start ? this.#unwind(start) : this.stop(start))),
-      (error: unknown) => this.stop({ kind: 'broken', error }),
+      this.#broken,
     );
   }
 

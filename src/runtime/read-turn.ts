@@ -13,6 +13,8 @@ import type { HistoryRecord } from './history.ts';
 import { openRecord } from './history.ts';
 import { keyringOf } from './keyring.ts';
 import { admissionOf, endView, runningView } from './known-turn.ts';
+import type { LateView } from './late-results.ts';
+import { readLate } from './late-results.ts';
 import type { Runtime } from './runtime.ts';
 import type { TurnView } from './turn-view.ts';
 
@@ -66,6 +68,8 @@ export interface JournalPage {
   readonly records: readonly JournalEntry[];
   readonly head: { readonly seq: number; readonly hash: string };
   readonly verified: true | { readonly firstBad: number; readonly reason: string };
+  /** Results that came too late for the journal: evidence, of which nothing followed (B26). */
+  readonly late: readonly LateView[];
 }
 
 /** A page of the journal after `after` (exclusive), with the verdict over the whole chain. */
@@ -95,6 +99,7 @@ export async function readJournal(
     records,
     head: { seq: links.length, hash: links.at(-1)?.hash ?? genesisHash },
     verified: verdict.ok ? true : { firstBad: verdict.firstBad, reason: verdict.reason },
+    late: await readLate(runtime.store, ref, (scope) => keyring.reader(scope)),
   };
 }
 
@@ -108,6 +113,12 @@ export function linksOf(positions: readonly Position[]): readonly ChainLink[] {
       prevHash = record.hash;
       return link;
     });
+}
+
+/** What came too late for a turn's journal: evidence beside its doubts (B26). */
+export async function readEvidence(runtime: Runtime, ref: TurnRef): Promise<readonly LateView[]> {
+  const keyring = keyringOf(runtime, ref, await runtime.store.begin(ref, null));
+  return readLate(runtime.store, ref, (scope) => keyring.reader(scope));
 }
 
 /** Open doubts of a turn, computed from its journal (DO-1); null when it has none. */

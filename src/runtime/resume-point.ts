@@ -14,7 +14,8 @@ export interface Divergence {
     readonly key: string;
     readonly attempt: number;
   } | null;
-  readonly asked: { readonly kind: string; readonly key: string } | null;
+  /** `site` where it is asked for at another place than the recorded one. */
+  readonly asked: { readonly kind: string; readonly key: string; readonly site?: Site } | null;
   /** Which part of the identity moved, as far as records can tell. */
   readonly moved: 'kind' | 'args' | 'missing' | 'extra';
   /** Journal sequence of the recorded announcement, 0 when there is none. */
@@ -195,7 +196,11 @@ export function missingFrom(
     asked:
       asked === undefined
         ? null
-        : { kind: asked.declared.kind, key: attemptKey(asked.site, 1, asked.declared) },
+        : {
+            kind: asked.declared.kind,
+            key: attemptKey(asked.site, 1, asked.declared),
+            site: asked.site,
+          },
     moved: 'missing',
     seq: body.seq,
   };

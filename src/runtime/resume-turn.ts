@@ -25,6 +25,7 @@ import { Pass } from './pass.ts';
 import type { PassOutcome } from './pass-ending.ts';
 import { drive, refusal } from './run-turn.ts';
 import type { Runtime } from './runtime.ts';
+import { tenantVerdict } from './tenant-meter.ts';
 import { checkState } from './thread-gates.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { budgetOf } from './turn-budget.ts';
@@ -218,7 +219,7 @@ async function runResume(
     createdAt,
     hold: () => (writer.held ? { kind: 'held' } : { kind: 'optimistic', seen: head }),
     digest: admitted.body.payloadDigest,
-    refused: refusal(admitted.body, agent, runtime),
+    refused: refusal(admitted.body, agent, runtime) ?? (await tenantVerdict(runtime, ref, history)),
   });
 }
 

@@ -14,6 +14,7 @@ import { concludeErased } from './conclude-erased.ts';
 import { emptyHistory, historyOf, openRecord } from './history.ts';
 import { JournalWriter, noPayload, payloadOf } from './journal-writer.ts';
 import type { Keyring } from './keyring.ts';
+import { keepUnwritten } from './late-results.ts';
 import { Lease } from './lease.ts';
 import { Pass } from './pass.ts';
 import type { Opened, PassOutcome } from './pass-ending.ts';
@@ -21,6 +22,7 @@ import { brokenOff, park, unavailable } from './pass-ending.ts';
 import { relayThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
 import { suspendTurn } from './suspend-turn.ts';
+import { tenantVerdict } from './tenant-meter.ts';
 import { checkState, mayContinue } from './thread-gates.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
 import { budgetOf } from './turn-budget.ts';
@@ -103,7 +105,7 @@ async function fresh(of: Fresh): Promise<PassOutcome> {
     hold,
     digest: of.digest,
     createdAt,
-    refused: null,
+    refused: await tenantVerdict(runtime, ref, pass.setup.history),
   });
 }
 
@@ -273,7 +275,7 @@ async function takeover(of: Takeover): Promise<PassOutcome> {
     createdAt,
     hold: () => ({ kind: 'held' }),
     digest: admitted.body.payloadDigest,
-    refused: refusal(admitted.body, agent, runtime),
+    refused: refusal(admitted.body, agent, runtime) ?? (await tenantVerdict(runtime, ref, history)),
   });
 }
 
@@ -302,19 +304,26 @@ export function refusal(
 export async function drive(opened: Opened): Promise<PassOutcome> {
   const { pass, lease, writer, runtime } = opened;
   try {
-    await lookForStop(opened);
-    const end = opened.refused === null ? await pass.run() : null;
-    if (end !== null && (end.kind === 'ended' || end.kind === 'broken')) return brokenOff(end);
-    if (end?.kind === 'parked') return await park(opened, end.wakeAt);
-    if (end?.kind === 'suspended') return await suspendTurn(opened, end.waits);
-    if (end?.kind === 'undecidable') return { kind: 'again' };
-    const bodies = [...pass.setup.history.bodies(), ...writer.added];
-    const verdict = opened.refused ?? verdictOf(end ?? { kind: 'timeout' }, bodies);
-    return await finish(opened, verdict);
+    const outcome = await driven(opened);
+    if (outcome.kind === 'again') await keepUnwritten(pass, writer);
+    return outcome;
   } finally {
     lease.stop();
     runtime.telemetry.emit('pass.ended', { turnId: opened.ref.turn, records: writer.head.seq });
   }
+}
+
+async function driven(opened: Opened): Promise<PassOutcome> {
+  const { pass, writer } = opened;
+  await lookForStop(opened);
+  const end = opened.refused === null ? await pass.run() : null;
+  if (end !== null && (end.kind === 'ended' || end.kind === 'broken')) return brokenOff(end);
+  if (end?.kind === 'parked') return await park(opened, end.wakeAt);
+  if (end?.kind === 'suspended') return await suspendTurn(opened, end.waits);
+  if (end?.kind === 'undecidable') return { kind: 'again' };
+  const bodies = [...pass.setup.history.bodies(), ...writer.added];
+  const verdict = opened.refused ?? verdictOf(end ?? { kind: 'timeout' }, bodies);
+  return await finish(opened, verdict);
 }
 
 /** A pass over a thread that ever saw a stop looks for its own before it runs (rule 5). */

@@ -6,6 +6,7 @@ import type { TurnRef, TurnStore } from '../ports/store.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
 import type { Vault } from '../ports/vault.ts';
 import type { EpochMs } from '../protocol/ids.ts';
+import type { TenantBudget } from '../protocol/tenant-budget.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 
 export interface RuntimeSettings {
@@ -17,6 +18,8 @@ export interface RuntimeSettings {
   readonly reserveMs: number;
   /** False where the host bounds a pass and the lease outlives that bound (Lambda). */
   readonly renew: boolean;
+  /** What each tenant may spend in a period; absent means no ceiling and no ledger. */
+  readonly tenantBudget?: TenantBudget;
 }
 
 export interface Runtime {

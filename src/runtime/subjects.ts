@@ -103,7 +103,7 @@ async function finish(
   const { store, telemetry } = runtime;
   let ended: ErasureRow;
   try {
-    const counts = await store.dropMemories(scope);
+    const counts = await store.dropMemories(tenant, scope);
     const clean = await store.scrub();
     ended = { ...row, ...counts, state: clean ? 'complete' : 'cleanup_failed' };
   } catch (error) {

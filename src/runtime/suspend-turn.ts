@@ -20,6 +20,7 @@ import type { Opened, PassOutcome } from './pass-ending.ts';
 import { park } from './pass-ending.ts';
 import { sealContext, sealText } from './payloads.ts';
 import { relayThread } from './relay.ts';
+import { ledgerSpend } from './tenant-meter.ts';
 import type { TurnView, WaitView } from './turn-view.ts';
 import type { OpenWait } from './wait-runner.ts';
 
@@ -60,6 +61,7 @@ export async function suspendTurn(
         ...stagedIntents(pass).map((staged) => staged.entry),
       ],
       intents: stagedIntents(pass).map((staged) => staged.row),
+      ...ledgerSpend(runtime, pass.setup.history, writer.added, now),
       now,
     });
     if (outcome.kind === 'unknown') {

@@ -71,6 +71,7 @@ async function sweepWaits(
       return true;
     });
   }
+  await rollUp(runtime, limit);
   const period = Math.floor(now / Math.max(runtime.settings.leaseMs, 1_000));
   for (const { ref, id } of owed) {
     await guarded(runtime, ref, async () => {
@@ -81,6 +82,19 @@ async function sweepWaits(
     });
   }
   return { found: woken + looks.length + owed.length, woken };
+}
+
+/** Ledgers that a look found long are added up; a failure leaves the note for the next sweep (B19). */
+async function rollUp(runtime: Runtime, limit: number): Promise<void> {
+  const { store, telemetry, settings } = runtime;
+  if (settings.tenantBudget === undefined) return;
+  for (const note of await store.ledgersToRollUp(limit)) {
+    try {
+      await store.rollUpLedger(note);
+    } catch (error) {
+      telemetry.emit('sweep.failed', { ledger: note.ledger, reason: describeError(error).message });
+    }
+  }
 }
 
 /** A turn whose deadline has come is woken; a row that speaks of an earlier rest is dropped (B-52). */

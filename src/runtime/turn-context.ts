@@ -220,7 +220,13 @@ export interface CaseChange {
   readonly state?: unknown;
   /** Refuses the change when the case has moved on. */
   readonly expectedVersion?: number;
-  readonly deadline?: { readonly name: string; readonly at?: string; readonly inMs?: number };
+  readonly deadline?: {
+    readonly name: string;
+    readonly at?: string;
+    readonly inMs?: number;
+    /** Digest of the calendar `at` was computed with; journaled, never read (CS-3). */
+    readonly calendar?: string;
+  };
   /** Name of a deadline that was met. */
   readonly met?: string;
 }

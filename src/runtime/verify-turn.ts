@@ -7,11 +7,15 @@ import { canonicalVersion } from '../protocol/canonical.ts';
 import { fromBase64url } from '../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
+import type { Trial } from './divergence-class.ts';
+import { classify } from './divergence-class.ts';
+import { EditedHistory } from './edited-history.ts';
 import type { History } from './history.ts';
 import { historyOf, openRecord } from './history.ts';
 import { keyringOf } from './keyring.ts';
 import { Pass } from './pass.ts';
 import type { PassEnd } from './pass-setup.ts';
+import type { Divergence } from './resume-point.ts';
 import type { Runtime } from './runtime.ts';
 import { inSpan, safeTelemetry } from './tell.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
@@ -56,13 +60,14 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
   const { checkpoint } = await runtime.store.thread(ref);
   const seen = await checkpointAt(runtime, ref, checkpoint, body.revision);
   const state = await loadState(runtime, keyring, ref, seen, agent);
-  const strictly = async (telemetry: Telemetry) => {
-    const pass = new Pass({
+  const strict = (over: History, telemetry: Telemetry = runtime.telemetry): Pass =>
+    new Pass({
       runtime: { ...runtime, telemetry },
       ref,
       agent,
       sealer,
-      history,
+      state,
+      history: over,
       input: agent.parseInput(admission.input),
       subject: admission.subject,
       actor: admission.actor,
@@ -70,12 +75,13 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
       seed: fromBase64url(admission.seed),
       admittedAt: body.at as EpochMs,
       revision: body.revision,
-      state,
       scope: body.scope,
       writer: null,
       deadlineAt: null,
       drain: null,
     });
+  const strictly = async (telemetry: Telemetry) => {
+    const pass = strict(history, telemetry);
     const end = await pass.run();
     return { end, lost: pass.lostMemory !== null };
   };
@@ -85,7 +91,18 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
     outcome: kind,
   }));
   if (lost) return cannot('erased', { declaration: digests });
-  return { ...judge(end, history), declaration: digests };
+  const verdict = judge(end, history);
+  if (end.kind !== 'diverged') return { ...verdict, declaration: digests };
+  const edited = new EditedHistory(history, runtime.store, sealer, ref);
+  const change = await classify(edited, end.divergence, (over) => tried(strict(over), over));
+  return { ...verdict, change, declaration: digests };
+}
+
+/** One strict pass over an edited history; the code failing on a borrowed answer is a disagreement like any other. */
+async function tried(pass: Pass, over: History): Promise<Trial> {
+  const end = await pass.run();
+  if (end.kind === 'broken') return { agrees: false, unread: over.unreadCount };
+  return { agrees: judge(end, over).verdict === 'verified', unread: over.unreadCount };
 }
 
 function readHistory(positions: Parameters<typeof historyOf>[0]): History | StrictVerdict {
@@ -103,6 +120,11 @@ function cannot(reason: string, facts: Record<string, unknown> = {}): StrictVerd
   return { verdict: 'cannot_replay', reason, ...facts };
 }
 
+/** What was asked for, with its place where that is another one. */
+function placed({ kind, key, site }: NonNullable<Divergence['asked']>): Record<string, unknown> {
+  return { kind, key, ...site };
+}
+
 function judge(end: PassEnd, history: History): StrictVerdict {
   const recorded = history.conclusion?.outcome ?? '';
   switch (end.kind) {
@@ -114,7 +136,7 @@ function judge(end: PassEnd, history: History): StrictVerdict {
         moved,
         seq,
         recorded: was,
-        asked,
+        asked: asked === null ? null : placed(asked),
       };
     }
     case 'undecidable':

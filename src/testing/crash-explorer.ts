@@ -9,6 +9,7 @@ import type { RecordBody } from '../protocol/record.ts';
 import { decodeBody } from '../protocol/record-codec.ts';
 import type { TurnStatus } from '../protocol/turn-status.ts';
 import type { AgentDefinition } from '../runtime/agent-definition.ts';
+import type { RuntimeSettings } from '../runtime/runtime.ts';
 import type { TurnRequest } from '../runtime/turn-request.ts';
 import type { TurnView } from '../runtime/turn-view.ts';
 import { verifyTurn } from '../runtime/verify-turn.ts';
@@ -33,6 +34,8 @@ export interface Scenario<P> {
     world: () => World,
   ) => readonly AgentDefinition[];
   readonly request: (agents: readonly AgentDefinition[]) => TurnRequest;
+  /** Settings that differ from the world's own. Default none. */
+  readonly settings?: Partial<RuntimeSettings>;
   /**
    * What the process is asked to do after the delivery, one act after another: answers, stops, messages. The
    * process of the fault does them until it dies; after the recovery a healthy one does all of them again, so an
@@ -97,7 +100,7 @@ async function exploreOne<P>(
       holder.process = process;
       return process;
     }
-  })({ store, agents });
+  })({ store, agents, settings: scenario.settings ?? {} });
   holder.world = world;
   const request = scenario.request(agents);
   const first = world.start(fault);

@@ -669,6 +669,11 @@ test('T13 npx turnstone reads a journal for people and for programs, and says wh
   const rows = run('journal', 'order-7', 't1', '--json').trim().split('\n');
   expect(rows).toHaveLength(lines.length - 1);
   expect(JSON.parse(rows[0] ?? '{}')).toMatchObject({ seq: 1, kind: 'RunAdmitted' });
+  expect(run('verify', 'order-7', 't1').trim()).toBe('verified: succeeded');
+  expect(JSON.parse(run('verify', 'order-7', 't1', '--json'))).toMatchObject({
+    verdict: 'verified',
+    outcome: 'succeeded',
+  });
   expect(run('why', 'order-7', 't1')).toMatch(/reserve: attempt 2 after .*did_not_happen/);
   expect(run('attention')).toContain('nothing needs a person');
   expect(run('audit', 'order-7', 't1').split('\n')).toMatchObject([

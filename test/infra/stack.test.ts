@@ -20,6 +20,7 @@ function stackIn(app: App, atomicTables: readonly string[] = []): TurnstoneStack
     audience: ['turnstone'],
     httpAllow: 'api.example.com',
     policy: '',
+    tenantBudget: '',
     atomicTables,
   });
 }
@@ -255,6 +256,7 @@ test('own agents get their variables in every function; bad pairs and names of o
       audience: ['turnstone'],
       httpAllow: '',
       policy: '',
+      tenantBudget: '',
       agents: 'src/examples/checkout.ts',
       agentsEnv: ownEnvironment('SHOP_URL=https://shop.example.com/?a=b,SALES_TABLE=sales'),
       atomicTables: ['sales'],

@@ -1,5 +1,6 @@
 // Deferred acts and the effector (intents.md G, T72 to T79 of turns.md).
 import { expect } from 'vitest';
+import type { Policy, PolicyQuestion } from '../../src/ports/policy.ts';
 import { EffectNotAppliedError } from '../../src/protocol/errors.ts';
 import { intentId } from '../../src/protocol/keys.ts';
 import type { ActPerformer } from '../../src/runtime/agent-definition.ts';
@@ -292,5 +293,121 @@ onEachStore(
     });
     expect(post.requests).toBe(0);
     expect((await scene.world.store.intent(scene.ref().tenant, intent))?.outcome).toBeNull();
+  },
+);
+
+class Rules implements Policy {
+  readonly digest = 'rules';
+  readonly asked: PolicyQuestion[] = [];
+  allow = true;
+
+  async decide(question: PolicyQuestion) {
+    this.asked.push(question);
+    return this.allow ? { allow: true as const } : { allow: false as const, reason: 'not today' };
+  }
+}
+
+onEachStore(
+  'GA-1 the policy in force is asked when the effector performs an act, once an attempt, with who sent it and where [T11]',
+  async (open) => {
+    const post = new Post();
+    const rules = new Rules();
+    const scene = await make(open as never, post, { recovery: 'idempotent' });
+    scene.world.policy = rules;
+    scene.restart();
+    await scene.suspend();
+    expect(rules.asked).toEqual([]);
+    post.next = async () => {
+      throw new EffectNotAppliedError('busy');
+    };
+    await effect(scene);
+    await rest(scene);
+    expect(post.requests).toBe(2);
+    expect(rules.asked.map(({ kind, attempt }) => [kind, attempt])).toEqual([
+      ['mail', 1],
+      ['mail', 2],
+    ]);
+    expect(rules.asked[0]).toMatchObject({
+      tenant: 'acme',
+      actor: 'ann',
+      agent: 'shop',
+      mutates: true,
+      recovery: 'idempotent',
+      step: '',
+      phase: 'forward',
+      subject: null,
+    });
+    expect(await scene.view()).toMatchObject({ result: { status: 'completed' } });
+    expect(await scene.strict()).toMatchObject({ verdict: 'verified' });
+    expect(rules.asked).toHaveLength(2);
+  },
+);
+
+onEachStore(
+  'GA-2 an act denied when it is due is refused before it acts, for ever, and its turn hears why [T11]',
+  async (open) => {
+    const post = new Post();
+    const rules = new Rules();
+    const scene = await make(open as never, post);
+    scene.world.policy = rules;
+    scene.restart();
+    await scene.suspend();
+    rules.allow = false;
+    await effect(scene);
+    rules.allow = true;
+    await rest(scene);
+    expect(post.requests).toBe(0);
+    expect(rules.asked).toHaveLength(1);
+    expect(await scene.view()).toMatchObject({
+      status: 'succeeded',
+      result: {
+        status: 'refused',
+        error: { code: 'policy_denied', message: 'mail was refused by the policy: not today' },
+      },
+    });
+  },
+);
+
+onEachStore(
+  'ruling 1 a denial after a send in doubt leaves the act uncertain; a send a crash left open is repeated unasked [T6 T11]',
+  async (open) => {
+    const post = new Post();
+    const rules = new Rules();
+    const scene = await make(open as never, post, { recovery: 'idempotent' });
+    scene.world.policy = rules;
+    scene.restart();
+    await scene.suspend();
+    post.next = async () => {
+      throw new Error('hung up');
+    };
+    await effect(scene);
+    rules.allow = false;
+    await rest(scene);
+    expect(post.requests).toBe(1);
+    expect(await scene.view()).toMatchObject({
+      result: { status: 'uncertain', error: { code: 'policy_denied' } },
+    });
+    const crashed = new Post();
+    const again = await make(open as never, crashed, { recovery: 'idempotent' });
+    const engine = new Rules();
+    again.world.policy = engine;
+    again.restart();
+    await again.suspend();
+    crashed.next = async () => {
+      again.process.kill();
+      dying.kill();
+      return 'unheard';
+    };
+    const dying = again.world.start();
+    const messages = again.world.queues.intents
+      .take()
+      .map(({ body }, index) => ({ id: `${index}`, body, receives: 1 }));
+    await again.world.settle(dying, handleIntentBatch(dying.runtime, messages, {}));
+    engine.allow = false;
+    await rest(again);
+    expect(crashed.requests).toBe(2);
+    expect(new Set(crashed.keys).size).toBe(1);
+    expect(engine.asked).toHaveLength(1);
+    expect(await again.view()).toMatchObject({ result: { status: 'completed' } });
   },
 );

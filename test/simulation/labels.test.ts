@@ -3,6 +3,7 @@ import { expect } from 'vitest';
 import type { Policy, PolicyQuestion } from '../../src/ports/policy.ts';
 import { subjectId } from '../../src/protocol/ids.ts';
 import type { AgentOptions } from '../../src/runtime/agent-definition.ts';
+import { assertFact, reopenTurn } from '../../src/runtime/person-acts.ts';
 import { memoriesOf } from '../../src/runtime/subjects.ts';
 import type { TurnContext } from '../../src/runtime/turn-context.ts';
 import type { OpenStore } from '../stores.ts';
@@ -244,5 +245,47 @@ onEachStore(
       ['memory.remember', 'care', 'untrusted'],
       ['memory.recall', 'care', undefined],
     ]);
+  },
+);
+
+onEachStore(
+  'E113 QA-1 what a person asserts stands in for the output and is untrusted like any report: a sink refuses it until it is released [T11 T13]',
+  async (open) => {
+    for (const released of [false, true]) {
+      const outside = new Outside();
+      const scene = await sceneOf(open, async (context) => {
+        const account = await context.labelled(
+          outside.effect({
+            kind: 'bank.open',
+            // The provider's own answer would be trusted; nobody can say that of what a person remembers of it.
+            label: { trust: 'trusted', sensitivity: 'public', source: 'bank' },
+            perform: async () => {
+              outside.requests += 1;
+              throw new Error('socket hang up');
+            },
+          }),
+        );
+        const to = released
+          ? await context.release(account, { trust: 'trusted', reason: 'seen on the letter' })
+          : account;
+        await context.effect(outside.effect({ kind: 'pay', args: { to, sum: 1 } }));
+        return account.label;
+      });
+      const { undecided } = await scene.conclude();
+      const { runtime } = scene.process;
+      const fact = { outcome: 'landed' as const, output: 'NL01', note: 'from the letter' };
+      await assertFact(runtime, scene.ref(), undecided[0]?.effectKey ?? '', fact, 'olga');
+      const reopened = await scene.world.settle(
+        scene.process,
+        reopenTurn(runtime, scene.ref(), 'answered', 'olga', {}),
+      );
+      expect(reopened).toMatchObject({
+        turn: released
+          ? { status: 'succeeded', result: { trust: 'untrusted', sensitivity: 'internal' } }
+          : refused,
+      });
+      expect(outside.requests).toBe(released ? 2 : 1);
+      expect(await scene.strict()).toMatchObject({ verdict: 'verified' });
+    }
   },
 );

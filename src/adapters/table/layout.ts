@@ -19,6 +19,7 @@
 // |      |       |                        | scope, v view, cn, ca created, ua updated                         |
 // | PART | DATA  | H(digest).<i> / p      | b bytes, n count                                                  |
 // | STOP | DATA  | TH / TU:x              | by actor, r reason, sc scope, at                                  |
+// | LATE | DATA  | TH / TU:y<effect key>   | oc outcome, c code, to tokens, mu minor units, at, lo owner, sc, p |
 // | LIST | WORK  | q<tenant>.<shard> /    | tn th tu names, c condition, at                                   |
 // |      |       | TH:TU                  |                                                                   |
 // | WORK | WORK  | w<shard> / TH:TU       | tn th tu names, ac acceptance, rd run due, wk wake, en entries,   |
@@ -35,6 +36,12 @@
 // |      |       | <due>:TH:TU            |                                                                   |
 // | LOOK | WORK  | l<shard> / event       | tn, m match, at                                                   |
 // | OWED | WORK  | n<shard> / intent id    | tn th tu, at                                                      |
+// | SPND | WORK  | b<H(tenant, period)>.   | t tokens, m minor units, of positions not counted before          |
+// |      |       | <shard> / TH:TU:<n>    |                                                                   |
+// | SUM  | WORK  | b<H(tenant, period)>.   | t, m of the rows rolled up, q version                             |
+// |      |       | <shard> / !sum         |                                                                   |
+// | ROLL | WORK  | r<shard> / H(tenant,   | nothing: a ledger somebody found long                             |
+// |      |       | period)                |                                                                   |
 // | APPR | WORK  | p|a<tenant>.<shard> /  | nothing: pending and answered approvals                           |
 // |      |       | <at>:<wait id>         |                                                                   |
 // | GCKP | DATA  | g<TH> /                | ns namespace, pa parent, sc scope, h head, m metadata, b values   |
@@ -49,7 +56,7 @@
 // NS and TK are hashes of a graph's namespace and task; a checkpoint sorts before the writes made upon it.
 // a record is [body, hash] or [body, hash, sealed]; an entry is [id, queue, body].
 import { splitScope } from '../../protocol/scopes.ts';
-import type { ItemKey } from './driver.ts';
+import type { ItemKey, Range } from './driver.ts';
 
 /** Hashed name of a thread, 27 characters. */
 export type ThreadHash = string;
@@ -114,6 +121,17 @@ export function workKey(place: TurnPlace, shards: number): ItemKey {
 
 export function stopKey(place: TurnPlace): ItemKey {
   return { table: 'DATA', pk: place.thread, sk: `${place.turn}:x` };
+}
+
+/** A result that came too late for its journal. */
+export function lateKey(place: TurnPlace, effectKey: string): ItemKey {
+  return { table: 'DATA', pk: place.thread, sk: `${place.turn}:y${effectKey}` };
+}
+
+/** All late results of a turn; an effect key is of base64url. */
+export function lateRange(place: TurnPlace): Range & { between: readonly [string, string] } {
+  const prefix = `${place.turn}:y`;
+  return { table: 'DATA', pk: place.thread, between: [prefix, `${prefix}~`] };
 }
 
 /** A tenant's attention list, spread like its work. */
@@ -219,6 +237,33 @@ export function dueKey(place: TurnPlace, at: number, shards: number): ItemKey {
 export function owedKey(intentId: string, shards: number): ItemKey {
   const pk = `n${Number.parseInt(intentId.slice(0, 4), 16) % shards}`;
   return { table: 'WORK', pk, sk: intentId };
+}
+
+/** A tenant's spend in one period, spread like its work. */
+export function spendPartition(hashedLedger: string, shard: number): string {
+  return `b${hashedLedger}.${shard}`;
+}
+
+export function spendKey(
+  hashedLedger: string,
+  place: TurnPlace,
+  position: number,
+  shards: number,
+): ItemKey {
+  return {
+    table: 'WORK',
+    pk: spendPartition(hashedLedger, spread(place.thread, shards)),
+    sk: `${place.thread}:${place.turn}:${position}`,
+  };
+}
+
+/** What was rolled up of one partition; it sorts before every row. */
+export function spendSumKey(hashedLedger: string, shard: number): ItemKey {
+  return { table: 'WORK', pk: spendPartition(hashedLedger, shard), sk: '!sum' };
+}
+
+export function rollKey(hashedLedger: string, shards: number): ItemKey {
+  return { table: 'WORK', pk: `r${spread(hashedLedger, shards)}`, sk: hashedLedger };
 }
 
 export function lookKey(hashedEvent: string, shards: number): ItemKey {

@@ -19,6 +19,7 @@ import type { Attr, Clause, Item, WriteOp } from './driver.ts';
 import { asCount, asList, asText, ItemReader, skew } from './item-reader.ts';
 import { keyRowKey, memoryIdKey, memoryKey, memoryVersionKey, subjectPartition } from './layout.ts';
 import { payloadIn, payloadOut } from './payload-codec.ts';
+import { dropParts } from './payload-parts.ts';
 import { inTurns, putPlain } from './reads.ts';
 import { sameAttr, type TableContext } from './table-context.ts';
 import { keyRowOut } from './turn-codec.ts';
@@ -314,12 +315,15 @@ export async function touchMemory(
 
 export async function dropMemories(
   table: TableContext,
+  tenant: TenantId,
   scope: string,
 ): Promise<{ readonly items: number; readonly versions: number }> {
   const pk = subjectPartition(scope);
   const rows = await table.driver.query({ table: 'DATA', pk, between: ['m:', 'v:\u007f'] });
   const gone = rows.filter(({ sk }) => sk.startsWith('m:') || sk.startsWith('v:'));
-  await inTurns(gone, 8, async ({ sk }) => {
+  await inTurns(gone, 8, async ({ sk, item }) => {
+    const payload = sk.startsWith('v:') ? payloadIn('MEMORY.p', item.p) : null;
+    if (payload?.kind === 'parts') await dropParts(table, tenant, payload);
     await putPlain(table, { kind: 'delete', key: { table: 'DATA', pk, sk }, when: [] });
   });
   const items = gone.filter(({ sk, item }) => sk.startsWith('m:') && item.n !== undefined).length;

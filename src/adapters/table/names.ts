@@ -86,6 +86,11 @@ export class Names {
     return `s${await this.#hash(tenant, 'turnstone.su.1', [tenant, subject], threadChars)}`;
   }
 
+  /** A tenant's ledger of one period. */
+  async ledger(tenant: TenantId, period: string): Promise<string> {
+    return this.#hash(tenant, 'turnstone.le.1', [tenant, period], threadChars);
+  }
+
   /** A namespace or a task of a graph's thread. */
   async graph(tenant: TenantId, name: string): Promise<string> {
     return this.#hash(tenant, 'turnstone.gr.1', [tenant, name], graphChars);

@@ -33,6 +33,7 @@ import { appended, claimed, positionOp, refusedHead, unexplained } from './pass-
 import { entryOut, hashOut } from './payload-codec.ts';
 import { listOps } from './person-lists.ts';
 import { announcedBefore, announcedTwice, positionPut, witness } from './position-witness.ts';
+import { spendOps } from './spend-rows.ts';
 import type { TableContext } from './table-context.ts';
 import { checkpointOut, endOut, keyRowIn } from './turn-codec.ts';
 import { closingOps, intentOps } from './wait-rows.ts';
@@ -154,6 +155,7 @@ export async function conclude(table: TableContext, write: ConcludeWrite): Promi
     ...(await closingOps(table, write.ref, write.closes)),
     ...(await intentOps(table, write.intents)),
     ...memoryOps(write.memories),
+    ...(await spendOps(table, place, write)),
   ];
   const outcome = await concludeOnce(table, write, [
     ...concludeOps(table, place, write, whole),

@@ -1,6 +1,7 @@
 // People's rows: key lifecycle, certificates of erasure, cases (page 09, section 1).
 //   T12  a key row changes only as it was seen; a certificate stands before and after the rows go.
 
+import type { Unknown } from '../../ports/store.ts';
 import type { CaseRow, ErasureRow, KeyChanged, KeyRow } from '../../ports/subjects.ts';
 import type { TenantId } from '../../protocol/ids.ts';
 import { epochMs } from '../../protocol/ids.ts';
@@ -12,6 +13,23 @@ import { payloadIn, payloadOut } from './payload-codec.ts';
 import { putPlain } from './reads.ts';
 import { sameAttr, type TableContext } from './table-context.ts';
 import { keyRowIn, keyRowOut } from './turn-codec.ts';
+
+/** Creates a key row if absent; a row that stands as it would have been made is ours. */
+export async function createKey(
+  table: TableContext,
+  tenant: TenantId,
+  row: KeyRow,
+): Promise<{ kind: 'done' } | { kind: 'lost'; key: KeyRow } | Unknown> {
+  const key = keyRowKey(table.names.keyRow(tenant, row.scope));
+  const item = keyRowOut(row);
+  const outcome = await table.driver.write([{ kind: 'put', key, item, when: [{ is: 'no item' }] }]);
+  if (outcome.kind !== 'lost') return outcome;
+  const stands = outcome.refused[0]?.item;
+  if (stands === undefined || stands === null) {
+    return { kind: 'unknown', cause: new Error('a refused key row was not returned') };
+  }
+  return sameAttr(stands, item) ? { kind: 'done' } : { kind: 'lost', key: keyRowIn(stands) };
+}
 
 export async function changeKey(
   table: TableContext,

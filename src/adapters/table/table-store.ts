@@ -4,6 +4,8 @@
 // work rows (work-rows.ts), or how an engine carries a transaction out (sqlite/, dynamodb/).
 
 import type { GraphHolder, GraphStore } from '../../ports/graphs.ts';
+import type { LateRow } from '../../ports/late.ts';
+import type { LedgerNote } from '../../ports/ledger.ts';
 import type { Lender } from '../../ports/lent.ts';
 import type { ReceiptRow } from '../../ports/receipts.ts';
 import type {
@@ -23,7 +25,6 @@ import type {
   ThreadRef,
   TurnRef,
   TurnStore,
-  Unknown,
   Writer,
 } from '../../ports/store.ts';
 import type {
@@ -51,16 +52,16 @@ import type { VersionName } from '../../protocol/lineage.ts';
 import * as events from './event-rows.ts';
 import { GraphRows } from './graph-rows.ts';
 import * as intents from './intent-rows.ts';
-import { keyRowKey } from './layout.ts';
+import * as late from './late-rows.ts';
 import * as remembered from './memory-rows.ts';
 import * as passes from './pass-writes.ts';
 import { dropParts, getParts, putParts } from './payload-parts.ts';
 import * as lists from './person-lists.ts';
 import * as reads from './reads.ts';
 import * as receipts from './receipt-rows.ts';
+import * as ledger from './spend-rows.ts';
 import * as subjects from './subject-rows.ts';
-import { sameAttr, type TableContext } from './table-context.ts';
-import { keyRowIn, keyRowOut } from './turn-codec.ts';
+import type { TableContext } from './table-context.ts';
 import * as waiting from './wait-rows.ts';
 import { type TryChange, WorkRows } from './work-rows.ts';
 
@@ -325,8 +326,8 @@ export class TableStore implements TurnStore, GraphHolder {
     return remembered.memoryVersions(this.#table, scope, wanted);
   }
 
-  dropMemories(scope: string) {
-    return remembered.dropMemories(this.#table, scope);
+  dropMemories(tenant: TenantId, scope: string) {
+    return remembered.dropMemories(this.#table, tenant, scope);
   }
 
   caseRow(tenant: TenantId, id: string) {
@@ -365,25 +366,28 @@ export class TableStore implements TurnStore, GraphHolder {
     return reads.key(this.#table, tenant, scope);
   }
 
-  async createKey(
-    tenant: TenantId,
-    row: KeyRow,
-  ): Promise<{ kind: 'done' } | { kind: 'lost'; key: KeyRow } | Unknown> {
-    const item = keyRowOut(row);
-    const outcome = await this.#table.driver.write([
-      {
-        kind: 'put',
-        key: keyRowKey(this.#table.names.keyRow(tenant, row.scope)),
-        item,
-        when: [{ is: 'no item' }],
-      },
-    ]);
-    if (outcome.kind !== 'lost') return outcome;
-    const stands = outcome.refused[0]?.item;
-    if (stands === undefined || stands === null) {
-      return { kind: 'unknown', cause: new Error('a refused key row was not returned') };
-    }
-    return sameAttr(stands, item) ? { kind: 'done' } : { kind: 'lost', key: keyRowIn(stands) };
+  createKey(tenant: TenantId, row: KeyRow) {
+    return subjects.createKey(this.#table, tenant, row);
+  }
+
+  putLate(row: LateRow) {
+    return late.putLate(this.#table, row);
+  }
+
+  lateOf(ref: TurnRef) {
+    return late.lateOf(this.#table, ref);
+  }
+
+  spentIn(tenant: TenantId, period: string) {
+    return ledger.spentIn(this.#table, tenant, period);
+  }
+
+  ledgersToRollUp(limit: number) {
+    return ledger.ledgersToRollUp(this.#table, limit);
+  }
+
+  rollUpLedger(note: LedgerNote) {
+    return ledger.rollUpLedger(this.#table, note);
   }
 
   scopeOf(ref: ThreadRef, subject: SubjectId | null) {

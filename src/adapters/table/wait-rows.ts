@@ -34,6 +34,7 @@ import { positionOp, refusedHead, unexplained } from './pass-outcomes.ts';
 import { entryOut } from './payload-codec.ts';
 import { announcedBefore, announcedTwice, positionPut, witness } from './position-witness.ts';
 import { inTurns, putPlain } from './reads.ts';
+import { spendOps } from './spend-rows.ts';
 import { sameAttr, type TableContext } from './table-context.ts';
 import { endOut } from './turn-codec.ts';
 import { answerOut, intentOut, refIn, waitIn, waitOut } from './wait-codec.ts';
@@ -78,6 +79,7 @@ export async function suspend(table: TableContext, write: SuspendWrite): Promise
       when: [],
     },
     ...(await intentOps(table, write.intents)),
+    ...(await spendOps(table, place, write)),
   ];
   for (const wait of write.waits) ops.push(...(await waitOps(table, wait)));
   const outcome = await table.driver.write(ops);
