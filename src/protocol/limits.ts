@@ -98,6 +98,8 @@ export const limits = Object.freeze({
   waitsPerTurnMax: 1_000,
   /** Wider requests after an approval that expired. */
   escalationsMax: 10,
+  /** Events one turn may tell of, its commit left out. */
+  eventsPerTurnMax: 256,
   /** Acts staged between two suspensions, or before the end. */
   actsPerCommitMax: 20,
   /** Deadlines nearer than this are met by a message of their own; the sweeper meets all. */

@@ -10,11 +10,9 @@ import type {
   ConcludeWrite,
   Head,
   Hold,
-  OutboxEntry,
 } from '../ports/store.ts';
 import { tallyOf } from '../protocol/budget.ts';
 import { encode } from '../protocol/canonical.ts';
-import { base64url, hashParts } from '../protocol/digest.ts';
 import { doubtsOf } from '../protocol/doubt.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
@@ -33,6 +31,7 @@ import type { Runtime } from './runtime.ts';
 import { stopReason } from './stop-record.ts';
 import { ledgerSpend } from './tenant-meter.ts';
 import { loadState, nextCheckpoint, overgrowth } from './thread-state.ts';
+import { eventEntries } from './turn-events.ts';
 import type { TurnError, TurnView } from './turn-view.ts';
 import type { Verdict } from './verdict.ts';
 import { verdictOf } from './verdict.ts';
@@ -189,7 +188,9 @@ async function prepare(of: Conclusive, cancelsSeen: number): Promise<Prepared | 
     closes: openApprovals(ref, bodies),
     intents: acts.map((act) => act.row),
     memories: memory.writes,
-    entries: succeeded ? [...acts.map((act) => act.entry), committedEntry(of, revision, now)] : [],
+    entries: succeeded
+      ? [...acts.map((act) => act.entry), ...eventEntries(pass, revision, now)]
+      : [],
     sequence: revision,
     keys: scope.startsWith('s') ? rowsOf(keyring, scope) : [],
     ...ledgerSpend(runtime, history, writer.added, now),
@@ -322,28 +323,4 @@ export function storedView(turn: TurnView) {
     undecided,
     spend,
   };
-}
-
-/** K-68: the commit announces itself as the last outbox entry, by reference only. */
-function committedEntry(of: Conclusive, revision: number, now: EpochMs): OutboxEntry {
-  const { ref, agent } = of.pass.setup;
-  const id = base64url(
-    hashParts('turnstone.event.1', [ref.tenant, ref.thread, ref.turn, 'turn.committed']),
-  );
-  const body = {
-    v: 1,
-    id,
-    type: 'turn.committed',
-    at: now,
-    tenant: ref.tenant,
-    threadId: ref.thread,
-    turnId: ref.turn,
-    agent: agent.name,
-    status: 'succeeded',
-    revision,
-    sequence: 1,
-    correlationId: ref.turn,
-    category: 'integration',
-  };
-  return { id, queue: 'events', body: JSON.stringify(body) };
 }

@@ -13,8 +13,7 @@ import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import { Meter } from '../protocol/meter.ts';
 import type { RecordBody, Site } from '../protocol/record.ts';
-import type { StagedAct } from './acts.ts';
-import { runAct } from './acts.ts';
+import { runAct, type StagedAct } from './acts.ts';
 import { type AtomicMember, runAtomic } from './atomic-members.ts';
 import type { DeclaredEffect } from './declared-effect.ts';
 import { runEffect } from './effect-runner.ts';
@@ -30,13 +29,12 @@ import type { Divergence } from './resume-point.ts';
 import { missingFrom } from './resume-point.ts';
 import { Scheduler } from './scheduler.ts';
 import { TenantMeter } from './tenant-meter.ts';
-import type { Act } from './turn-context.ts';
-import { type EffectError, TurnSuspendedError } from './turn-context.ts';
+import { type Act, type EffectError, TurnSuspendedError } from './turn-context.ts';
+import type { StagedEvent } from './turn-events.ts';
 import { TurnScope } from './turn-scope.ts';
 import type { StepState, UnwindEnd, UnwindStart } from './unwind.ts';
 import { decideUnwind, recordForwardEnd, runUnwind, severest, takesBack } from './unwind.ts';
-import type { OpenWait, WaitSpec } from './wait-runner.ts';
-import { runWait } from './wait-runner.ts';
+import { type OpenWait, runWait, type WaitSpec } from './wait-runner.ts';
 
 export class Pass {
   readonly setup: PassSetup;
@@ -48,6 +46,8 @@ export class Pass {
   readonly tenant: TenantMeter;
   /** Acts of this pass, whoever staged them first. */
   readonly staged: StagedAct[] = [];
+  /** Events of this pass in order. */
+  readonly events: StagedEvent[] = [];
   /** Facts of this pass, whoever staged them first. */
   readonly memories: StagedMemory[] = [];
   readonly labels: Labels;

@@ -239,6 +239,16 @@ export interface Act {
   readonly expiresInMs?: number;
 }
 
+/** Something that happened, told to the outside by the commit: names only, no data. */
+export interface TurnEvent {
+  /** Dotted, as in `refund.paid`. */
+  readonly type: string;
+  /** Default `integration`. */
+  readonly category?: 'trace' | 'audit' | 'integration';
+  /** Id of an earlier event of this turn that led here. */
+  readonly causation?: string;
+}
+
 export interface TurnContext {
   readonly tenant: TenantId;
   readonly thread: ThreadId;
@@ -257,6 +267,8 @@ export interface TurnContext {
   uuid(): string;
   /** A remark in the journal; at most `limits.noteBytes`. */
   note(text: string): void;
+  /** Stages an event and answers its id: it leaves with the turn's success, before `turn.committed` [T1]. */
+  emit(event: TurnEvent): string;
   /** Announces, performs and records one call [T5, T6, T7]. Throws `EffectError` when it failed or is in doubt. */
   effect<T>(effect: Effect<T>): Promise<T>;
   /** The same, but the output stays wrapped with its label and the turn counts as not having seen it. */

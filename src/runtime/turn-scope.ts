@@ -45,8 +45,10 @@ import type {
   Swept,
   ThreadState,
   TurnContext,
+  TurnEvent,
 } from './turn-context.ts';
 import { BudgetExhaustedError, EffectError, TurnSuspendedError } from './turn-context.ts';
+import { stageEvent } from './turn-events.ts';
 import type { StepState } from './unwind.ts';
 import { approvalSpec, eventSpec, timerSpec } from './wait-specs.ts';
 
@@ -128,6 +130,10 @@ export class TurnScope implements TurnContext {
     const { history, writer } = this.#pass.setup;
     if (history.takeNote(this.#step) || writer === null) return;
     writer.ride({ kind: 'Note', step: this.#step, author: 'agent' }, payloadOf({ text }));
+  }
+
+  emit(event: TurnEvent): string {
+    return stageEvent(this.#pass, this.#step, event);
   }
 
   async effect<T>(effect: Effect<T>): Promise<T> {

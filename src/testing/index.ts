@@ -1,6 +1,17 @@
 // The test kit: `import { World, exploreCrashes } from 'turnstone/testing'`.
 export type { ExploredEnd, Scenario, Stage } from './crash-explorer.ts';
 export { exploreCrashes, faultKinds } from './crash-explorer.ts';
+export type {
+  Assertion,
+  EvaluationOptions,
+  EvaluationReport,
+  EvaluationScenario,
+  EvaluationStep,
+  EvaluationSuite,
+  EvaluationTarget,
+  RunState,
+} from './evaluation.ts';
+export { evaluate, evaluationLimits } from './evaluation.ts';
 export { MemoryVault } from './memory-vault.ts';
 export { type ProbeCase, probeCases } from './probe-conformance.ts';
 export type { Fault, FaultKind } from './process.ts';

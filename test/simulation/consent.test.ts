@@ -327,6 +327,25 @@ onEachStore(
   },
 );
 
+test('K-50 what waits is asked for in the order it came up, whatever it is called', async () => {
+  const world = new DeskWorld();
+  const ids = ['zeta', 'first', 'mid', 'alpha'];
+  const words = Object.fromEntries(ids.map((id) => [id, { intentions: [wants(id, {}, id)] }]));
+  const capabilities = ids.map((id) => world.write(id, noInput));
+  const talk = await Talking.open(async () => memoryStore(), desk(reader(words), capabilities));
+  let question = asked(await talk.say('first'));
+  for (const id of ['zeta', 'alpha', 'mid']) {
+    talk.world.clock.advance(1);
+    expect(asked(await talk.say(id))).toEqual(question);
+  }
+  for (const next of ['zeta', 'alpha', 'mid']) {
+    question = asked(await talk.yes(question.id));
+    expect(question.owner).toBe(next);
+  }
+  expect((await talk.yes(question.id)).interaction).toBe(null);
+  expect(world.calls.map(([id]) => id)).toEqual(['first', 'zeta', 'alpha', 'mid']);
+});
+
 test('K-46 an input is checked again when the yes comes, by the schema of that day [T10]', async () => {
   const world = new DeskWorld();
   const model = reader(readings);

@@ -50,6 +50,8 @@ export interface CapabilityContext {
   write<T>(key: string, call: Call<T>): Promise<T>;
   /** Registers a piece of evidence and answers its id, for facts. */
   cite(text: string): string;
+  /** Tells the outside by name that something happened, should the turn commit; caused by the run's last event. */
+  emit(type: string): void;
   /** Instant of the last settled record. */
   now(): number;
   uuid(): string;

@@ -52,7 +52,8 @@ export interface AgendaItem {
   readonly missing: readonly FactKey[];
   /** A consent that was given and could not be spent yet: only its own choice keeps it (K-50). */
   readonly consent: Consent | null;
-  readonly since: string;
+  /** Instant it came up: what has waited longest is asked for first. */
+  readonly since: number;
 }
 
 /** A person's yes to a frozen input, and to the facts it was shown under. */
@@ -135,9 +136,9 @@ export function loadKernel(state: ThreadState, names: KernelNames): KernelState 
     const record = state.get(keys.fact(key));
     if (record !== undefined) facts.set(key, frozen(record as FactRecord));
   }
-  const agenda = names.capabilities.flatMap((id) =>
-    frozen((state.get(keys.agenda(id)) ?? []) as AgendaItem[]),
-  );
+  const agenda = names.capabilities
+    .flatMap((id) => frozen((state.get(keys.agenda(id)) ?? []) as AgendaItem[]))
+    .toSorted((left, right) => left.since - right.since);
   return {
     messages: [...frozen((state.get(keys.messages) ?? []) as KeptMessage[])],
     facts,

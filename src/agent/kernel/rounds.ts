@@ -326,7 +326,7 @@ export class Rounds {
       code: null,
       missing: [],
       consent: null,
-      since: this.#context.turn,
+      since: this.#context.now(),
     };
     return resume(item);
   }

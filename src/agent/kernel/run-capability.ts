@@ -44,20 +44,42 @@ export async function runCapability(
   const counts = { landed: 0, open: 0 };
   // A turn that fails takes nothing back: what landed is in the ledger, and a later yes finds it there (K-09, K-40).
   const result = await context.step(step, { compensation: 'unnecessary' }, async (own) =>
-    frozen(await capability.definition.run(contextOf(own, state, run, evidence, counts))),
+    tellingOf(own, capability.id, (emit) =>
+      capability.definition.run(contextOf(own, state, run, { evidence, counts, emit })),
+    ),
   );
   check(agent, capability, result, counts);
   const facts = result.kind === 'completed' ? factsOf(context, state, run, result, evidence) : [];
   return { step, result, facts: new Map(facts) };
 }
 
+/** K-67: the events of one run are a chain of their own, up to what it came to. */
+async function tellingOf(
+  own: TurnContext,
+  id: string,
+  run: (emit: (type: string) => void) => Promise<CapabilityResult> | CapabilityResult,
+): Promise<CapabilityResult> {
+  let last: { readonly causation?: string } = {};
+  const result = frozen(
+    await run((type) => {
+      last = { causation: own.emit({ type: `${id}.${type}`, ...last }) };
+    }),
+  );
+  own.emit({ type: `capability.${result.kind}`, category: 'audit', ...last });
+  return result;
+}
+
 function contextOf(
   own: TurnContext,
   state: KernelState,
   run: { readonly work: Work; readonly capability: CompiledCapability; readonly input: unknown },
-  evidence: Map<string, string>,
-  counts: { landed: number; open: number },
+  kept: {
+    readonly evidence: Map<string, string>;
+    readonly counts: { landed: number; open: number };
+    readonly emit: (type: string) => void;
+  },
 ): CapabilityContext {
+  const { evidence, counts, emit } = kept;
   const { capability, work } = run;
   const { id, effect } = capability;
   return Object.freeze({
@@ -86,6 +108,7 @@ function contextOf(
       evidence.set(name, text);
       return name;
     },
+    emit,
     now: () => own.now(),
     uuid: () => own.uuid(),
   });

@@ -75,8 +75,12 @@ export async function runKernelTurn(
     const standing = lapsed ? null : before;
     for (const one of requested(context, agent, book, standing, read, [...work.values()])) add(one);
   }
+  tellAnswers(context, book, [...work.values()]);
   await new Rounds(context, agent, book).run([...work.values()]);
   book.settleInteraction();
+  if (book.state.interaction !== null && book.state.interaction.id !== before?.id) {
+    context.emit({ type: 'interaction.asked', category: 'audit' });
+  }
   const reply = await respond(context, agent, book);
   sayReply(context, book, reply);
   storeKernel(context.state, agent.names, loaded, book.state, agent.limits.messages);
@@ -86,6 +90,22 @@ export async function runKernelTurn(
     steps: book.steps,
     interaction: viewOf(book.state.interaction),
   };
+}
+
+/** What the person's answer came to, before anything runs on it. */
+function tellAnswers(context: TurnContext, { steps }: TurnBook, work: readonly Work[]): void {
+  const told: Readonly<Record<string, string>> = {
+    confirmation_declined: 'confirmation.declined',
+    confirmation_expired: 'confirmation.expired',
+    agenda_item_cancelled: 'agenda.item.cancelled',
+  };
+  for (const { code } of steps) {
+    const type = told[code ?? ''];
+    if (type !== undefined) context.emit({ type, category: 'audit' });
+  }
+  for (const { consent } of work) {
+    if (consent !== null) context.emit({ type: 'confirmation.accepted', category: 'audit' });
+  }
 }
 
 function clicksNothing({ confirm: yes, select: click, cancel: up }: Delivery): boolean {
@@ -182,7 +202,7 @@ function requested(
       code: null,
       missing: [],
       consent: null,
-      since: context.turn,
+      since: context.now(),
     };
     const wondering = ambiguous === undefined || ambiguous === '' ? null : ambiguous;
     added.push({ item, ambiguous: wondering, consent: null, resumed: null, automatic: false });
