@@ -326,6 +326,14 @@ export interface TurnStore extends WaitStore, ReceiptStore, SubjectStore, CaseSt
   readonly lender: Lender;
   /** One consistent read round for a pass (page 09, rule 1); torn reads are read again. */
   begin(ref: TurnRef, subject: SubjectId | null): Promise<Begun>;
+  /**
+   * A page of all threads of all tenants with their heads, in no order; `after` begins the next page, null at
+   * the end. It walks the whole store: for a check before a deployment, never for a pass.
+   */
+  threads(after: string | null): Promise<{
+    readonly threads: readonly { readonly ref: ThreadRef; readonly head: Head }[];
+    readonly after: string | null;
+  }>;
   /** Head alone, consistent. */
   head(thread: ThreadRef): Promise<Head | null>;
   /** Checkpoint rows of a thread, consistent with its head. */
