@@ -1,11 +1,12 @@
 // A strict pass: the agent's code over the journal, reading only (ST-1 to ST-4).
 //   T7/T13  verified, diverged (with what moved), or why it cannot be replayed; nothing is written.
 
-import type { TurnRef } from '../ports/store.ts';
+import type { Begun, TurnRef } from '../ports/store.ts';
 import { canonicalVersion } from '../protocol/canonical.ts';
 import { fromBase64url } from '../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
+import type { AgentDefinition } from './agent-definition.ts';
 import type { History } from './history.ts';
 import { historyOf, openRecord } from './history.ts';
 import { keyringOf } from './keyring.ts';
@@ -46,11 +47,31 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
   if (conclusion.outcome === 'cancelled' || conclusion.outcome === 'abandoned') {
     return cannot('ended_by_an_act', { outcome: conclusion.outcome, declaration: digests });
   }
+  const pass = await strictPass(runtime, ref, begun, history, agent);
+  if (pass === null) return cannot('erased', { declaration: digests });
+  const end = await pass.run();
+  if (pass.lostMemory !== null) return cannot('erased', { declaration: digests });
+  return { ...judge(end, history), declaration: digests };
+}
+
+/** The agent's code over a journal, reading only; null when what it holds was erased. */
+export async function strictPass(
+  runtime: Runtime,
+  ref: TurnRef,
+  begun: Begun,
+  history: History,
+  agent: AgentDefinition,
+): Promise<Pass | null> {
+  const admitted = history.admission;
+  if (admitted === null) throw new Error('a journal without its admission');
+  const { body } = admitted;
   const keyring = keyringOf(runtime, ref, begun);
   const sealer = await keyring.reader(body.scope);
-  if (sealer === null) return cannot('erased', { declaration: digests });
+  if (sealer === null) return null;
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
-  const pass = new Pass({
+  const { checkpoint } = await runtime.store.thread(ref);
+  const seen = await checkpointAt(runtime, ref, checkpoint, body.revision);
+  return new Pass({
     runtime,
     ref,
     agent,
@@ -63,21 +84,12 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
     seed: fromBase64url(admission.seed),
     admittedAt: body.at as EpochMs,
     revision: body.revision,
-    state: await loadState(
-      runtime,
-      keyring,
-      ref,
-      await checkpointAt(runtime, ref, (await runtime.store.thread(ref)).checkpoint, body.revision),
-      agent,
-    ),
+    state: await loadState(runtime, keyring, ref, seen, agent),
     scope: body.scope,
     writer: null,
     deadlineAt: null,
     drain: null,
   });
-  const end = await pass.run();
-  if (pass.lostMemory !== null) return cannot('erased', { declaration: digests });
-  return { ...judge(end, history), declaration: digests };
 }
 
 function readHistory(positions: Parameters<typeof historyOf>[0]): History | StrictVerdict {
