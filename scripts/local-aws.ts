@@ -124,7 +124,8 @@ async function launch(
   });
   const up = await healthy(child, `${url}${health}`);
   if (!up) {
-    stopGroup(child.pid ?? 0, 'SIGKILL');
+    // A command that could not be started has no group; group 0 would be our own.
+    if (child.pid !== undefined) stopGroup(child.pid, 'SIGKILL');
     return {
       kind: 'unavailable',
       reason: `${name} did not answer on ${url}; see .local/${name}.log`,

@@ -1,11 +1,13 @@
-// `npx turnstone`: reads a running Turnstone over its HTTP API; nothing here opens a store.
+// `npx turnstone`: reads a running Turnstone over its HTTP API; `check-deploy` alone opens the store, and only reads.
 import { parseArgs } from 'node:util';
+import { checkDeploy } from '../src/operator/check-deploy.ts';
 import {
   approvalLines,
   attemptLines,
   attentionLines,
   auditLines,
   clean,
+  deployLines,
   journalLines,
   painter,
   verdictLines,
@@ -19,6 +21,10 @@ const usage = `usage: turnstone <command> [--json] [--url URL] [--token TOKEN]
   verify <thread> <turn>    whether its code still agrees with its journal; 1 if not, 3 if that cannot be told
   approvals [--all]         what waits for a person
   attention                 what needs a person, with the remedy
+  check-deploy              what the build in hand would refuse, hold, migrate or diverge on; ends with 1 if
+                            anything would not go on. [--agents MODULE] [--policy FILE], and the store:
+                            --data DIR (TURNSTONE_DATA, .turnstone), or --aws with TURNSTONE_TABLE_DATA, _WORK,
+                            _KEYS, _LEDGER and TURNSTONE_KEY_ID as the functions have them
 
 URL and TOKEN default to TURNSTONE_URL (http://127.0.0.1:3000) and TURNSTONE_TOKEN.
 `;
@@ -29,6 +35,10 @@ const { values, positionals } = parseArgs({
     json: { type: 'boolean', default: false },
     all: { type: 'boolean', default: false },
     url: { type: 'string' },
+    agents: { type: 'string' },
+    policy: { type: 'string' },
+    data: { type: 'string' },
+    aws: { type: 'boolean', default: false },
     token: { type: 'string' },
   },
 });
@@ -102,6 +112,19 @@ async function run(): Promise<number> {
       const found = await get('/v1/attention', 'operator');
       print(found, attentionLines(found, paint), 'items');
       return 0;
+    }
+    case 'check-deploy': {
+      const { openForCheck } = await import('./check-deploy.ts');
+      const runtime = await openForCheck({
+        data: values.aws ? null : (values.data ?? process.env.TURNSTONE_DATA ?? '.turnstone'),
+        agents: values.agents ?? process.env.TURNSTONE_AGENTS,
+        policy: values.policy ?? process.env.TURNSTONE_POLICY,
+      });
+      const report = await checkDeploy(runtime);
+      await runtime.store.close();
+      print({ ...report }, deployLines(report, paint), 'findings');
+      const { held, refused, diverges, fails } = report.counts;
+      return held + refused + diverges + fails === 0 ? 0 : 1;
     }
     default:
       process.stderr.write(usage);

@@ -53,10 +53,12 @@ export type {
 export type { RetryPolicy } from './protocol/backoff.ts';
 export type { Disposition, Recovery } from './protocol/effect-decision.ts';
 export { AgentError, EffectNotAppliedError, TurnstoneError } from './protocol/errors.ts';
+export type { ExpiryDecision, ExpiryFacts, ExpiryPolicy } from './protocol/expiry-policy.ts';
 export type { Label, Sensitivity, Trust } from './protocol/labels.ts';
 export { limits } from './protocol/limits.ts';
 export type { ActPerformer, AgentDefinition, AgentOptions } from './runtime/agent-definition.ts';
 export { defineTurnAgent } from './runtime/agent-definition.ts';
+export { approveUnder, type SilencePolicy } from './runtime/approve-under.ts';
 export { Labelled, type Sink } from './runtime/labelled.ts';
 export { pairSearch } from './runtime/semantic.ts';
 export type * from './runtime/turn-context.ts';

@@ -1,5 +1,6 @@
 // Journals, approvals and attention as a person reads them: one line a record, colours where a terminal is.
 //   T13  who did what, why it stopped, what is in doubt; a journal that does not verify says so first.
+import type { DeployReport } from './check-deploy.ts';
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -192,6 +193,25 @@ export function attentionLines(list: Fields, paint: Paint): readonly string[] {
   ]);
   const unseen = Array.isArray(list.notChecked) ? list.notChecked.join(', ') : '';
   return [...(lines.length === 0 ? ['nothing needs a person'] : lines), `not checked: ${unseen}`];
+}
+
+/** What a deployment would meet: a line a finding, then the figures. */
+export function deployLines(report: DeployReport, paint: Paint): readonly string[] {
+  const colour = {
+    goes_on: 'dim',
+    migrates: 'cyan',
+    held: 'yellow',
+    unreadable: 'yellow',
+  } as const;
+  const lines = report.findings.map(({ what, thread, turn, status, outcome, code, detail }) => {
+    const shade = Reflect.get(colour, outcome) ?? 'red';
+    const place = turn === null ? thread : `${thread}/${turn}`;
+    const word = paint(shade, outcome.padEnd(10));
+    return `${word} ${what} ${place} (${status}): ${code}: ${detail}`.replace(/ \(\)/, '');
+  });
+  const { threads, turns, acts } = report.checked;
+  const figures = Object.entries(report.counts).map(([name, count]) => `${count} ${name}`);
+  return [...lines, `${threads} threads, ${turns} open turns, ${acts} acts: ${figures.join(', ')}`];
 }
 
 function plain(value: unknown): string {

@@ -17,6 +17,7 @@ import type { TurnStatus } from '../protocol/turn-status.ts';
 import type { LateStore } from './late.ts';
 import type { LedgerStore } from './ledger.ts';
 import type { Lender, LentEntry } from './lent.ts';
+import type { PartStore } from './parts.ts';
 import type {
   AttentionCondition,
   AttentionRow,
@@ -28,6 +29,7 @@ import type { ReceiptStore } from './receipts.ts';
 import type { CaseStore, KeyRow, MemoryWrite, SubjectStore } from './subjects.ts';
 import type { IntentRow, WaitStore } from './waits.ts';
 
+export type * from './parts.ts';
 export type * from './people.ts';
 export type { KeyRow } from './subjects.ts';
 
@@ -318,23 +320,26 @@ export type Accepted =
 /** `work` is the row that stands; null when it is gone. */
 export type Cleared = Accepted;
 
-/** A sealed part set: bytes cut at the safe item size, addressed by the digest of the whole. */
-export interface PartSet {
-  readonly digest: string;
-  readonly parts: readonly Uint8Array[];
-}
-
 export interface TurnStore
   extends WaitStore,
     ReceiptStore,
     SubjectStore,
     CaseStore,
     LedgerStore,
-    LateStore {
+    LateStore,
+    PartStore {
   /** The engine whose transaction atomic members of a group may share, or null. */
   readonly lender: Lender;
   /** One consistent read round for a pass (page 09, rule 1); torn reads are read again. */
   begin(ref: TurnRef, subject: SubjectId | null): Promise<Begun>;
+  /**
+   * A page of all threads of all tenants with their heads, in no order; `after` begins the next page, null at
+   * the end. It walks the whole store: for a check before a deployment, never for a pass.
+   */
+  threads(after: string | null): Promise<{
+    readonly threads: readonly { readonly ref: ThreadRef; readonly head: Head }[];
+    readonly after: string | null;
+  }>;
   /** Head alone, consistent. */
   head(thread: ThreadRef): Promise<Head | null>;
   /** Checkpoint rows of a thread, consistent with its head. */
@@ -404,16 +409,6 @@ export interface TurnStore
   ): Promise<{ kind: 'done' } | { kind: 'lost'; key: KeyRow } | Unknown>;
   /** Scope of a subject, or of the tenant for one thread, as key rows and segments name it. */
   scopeOf(thread: ThreadRef, subject: SubjectId | null): Promise<string>;
-
-  /** Content-addressed sealed parts, put before the write that names them. Idempotent. */
-  putParts(tenant: TenantId, set: PartSet): Promise<void>;
-  /** Removes the parts of a payload that nothing names any more. Idempotent. */
-  dropParts(
-    tenant: TenantId,
-    ref: { readonly digest: string; readonly count: number },
-  ): Promise<void>;
-  /** All bytes of a part set; throws `payload_missing` naming the digest when a part is gone. */
-  getParts(tenant: TenantId, ref: { digest: string; count: number }): Promise<Uint8Array>;
 
   close(): Promise<void>;
 }

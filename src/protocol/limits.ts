@@ -79,6 +79,8 @@ export const limits = Object.freeze({
   inboxBatch: 10,
   /** Deliveries of one message before it is parked. */
   inboxTriesMax: 20,
+  /** Longest replay of one turn in a check before a deployment. */
+  checkReplayMs: 10_000,
   /** Longest time a message that a newer build must handle is hidden for. */
   heldMaxMs: 3_600_000,
   /** Passes a takeover is tried with before the turn is left to the next sweep. */

@@ -14,6 +14,7 @@ import { Keyring } from './keyring.ts';
 import { openPayload, sealContext, sealText } from './payloads.ts';
 import { relayThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
+import { tellError } from './tell.ts';
 
 /** An approval as people see it; `action` is absent once its subject was erased. */
 export interface ApprovalView {
@@ -53,13 +54,16 @@ export async function answerApproval(
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const [found] = await runtime.store.waits(tenant, [id]);
     const wait = found ?? null;
-    if (wait === null || wait.kind !== 'approval') throw unknown(id);
+    if (wait === null || wait.kind !== 'approval') {
+      tellError(runtime.telemetry, 'orphaned_result', { id, detail: 'unknown_wait', actor });
+      throw unknown(id);
+    }
     const now = runtime.clock.now();
     const decision = answer.decision === 'approve' ? 'approved' : 'denied';
     const admitted = admitAnswer(standing(wait), { decision, digest: answer.digest, actor, now });
     if (admitted.kind === 'repeated') return viewOf(runtime, wait, now);
     if (admitted.kind === 'refused') {
-      runtime.telemetry.emit('error.orphaned_result', { id, why: admitted.code, actor });
+      tellError(runtime.telemetry, 'orphaned_result', { id, detail: admitted.code, actor });
       throw refused(wait, admitted.code);
     }
     const keyring = new Keyring(runtime.store, runtime.vault, wait.ref);
@@ -71,6 +75,7 @@ export async function answerApproval(
     const entry = inboxEntry(wait.ref, `answer:${id}`);
     const decided = await runtime.store.decide({ wait, answer: given, entry, now });
     if (decided.kind === 'ended') {
+      tellError(runtime.telemetry, 'orphaned_result', { id, detail: 'turn_ended', actor });
       throw new TurnstoneError('concluded', 'the turn that asked has ended', { retry: 'never' });
     }
     if (decided.kind === 'unknown') {

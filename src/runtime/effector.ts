@@ -24,6 +24,7 @@ import { publishEvent } from './events.ts';
 import { Keyring } from './keyring.ts';
 import { openPayload, sealContext, sealText } from './payloads.ts';
 import type { Runtime } from './runtime.ts';
+import { tellError } from './tell.ts';
 import type { HostBounds } from './turn-request.ts';
 
 /** Least time a call is started with, milliseconds. */
@@ -72,7 +73,7 @@ async function handleOne(
 
 /** T100: nothing is claimed, performed or answered for an intent that does not verify. */
 function deadLetter(runtime: Runtime, id: string, reason: string): Handled {
-  runtime.telemetry.emit('error.intent_dead_letter', { id, reason });
+  tellError(runtime.telemetry, 'intent_dead_letter', { id, detail: reason });
   return { kind: 'done' };
 }
 

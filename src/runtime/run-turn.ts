@@ -7,6 +7,7 @@ import type { Sealer } from '../ports/vault.ts';
 import { canonicalVersion, encode } from '../protocol/canonical.ts';
 import { genesisHash } from '../protocol/chain.ts';
 import { base64url, fromBase64url } from '../protocol/digest.ts';
+import { reasonOf } from '../protocol/error-stream.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 import { conclude } from './conclude.ts';
@@ -22,6 +23,7 @@ import { brokenOff, park, unavailable } from './pass-ending.ts';
 import { relayThread } from './relay.ts';
 import type { Runtime } from './runtime.ts';
 import { suspendTurn } from './suspend-turn.ts';
+import { tellError } from './tell.ts';
 import { tenantVerdict } from './tenant-meter.ts';
 import { checkState, mayContinue } from './thread-gates.ts';
 import { checkpointAt, loadState } from './thread-state.ts';
@@ -361,6 +363,12 @@ async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
   const { turn } = concluded;
   const name = turn.status === 'succeeded' ? 'turn.committed' : `turn.${turn.status}`;
   runtime.telemetry.emit(name, { threadId: ref.thread, turnId: ref.turn, revision: turn.revision });
+  const reason = reasonOf(turn.status, turn.error?.code);
+  if (reason !== null) {
+    const detail = turn.error?.code ?? '';
+    const where = { threadId: ref.thread, turnId: ref.turn, at: turn.updatedAt };
+    tellError(runtime.telemetry, reason, { ...where, detail });
+  }
   await runtime.later(() => relayThread(runtime, ref));
   const answer = {
     kind: 'concluded' as const,

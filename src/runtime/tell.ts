@@ -1,5 +1,7 @@
 // Live signals that never decide anything: a sink that throws is not heard of again (K-20).
 import type { SpanEnd, SpanStart, Telemetry, TelemetrySpan } from '../ports/telemetry.ts';
+import type { ErrorReason } from '../protocol/error-stream.ts';
+import { errorReason } from '../protocol/error-stream.ts';
 import { describeError } from '../protocol/errors.ts';
 
 /** A telemetry whose failures stay its own; `onFailure` is told once for each. */
@@ -88,4 +90,13 @@ export async function inSpan<T>(
     span.end({ outcome: 'threw', error: code ?? name });
     throw error;
   }
+}
+
+/** Puts one entry on the error stream; throws `invalid_request` for a reason outside the vocabulary (T122). */
+export function tellError(
+  sink: Telemetry,
+  reason: ErrorReason,
+  fields: Readonly<Record<string, string | number | boolean | null>>,
+): void {
+  sink.emit(`error.${errorReason(reason)}`, fields);
 }

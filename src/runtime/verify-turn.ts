@@ -1,12 +1,14 @@
 // A strict pass: the agent's code over the journal, reading only (ST-1 to ST-4).
 //   T7/T13  verified, diverged (with what moved), or why it cannot be replayed; nothing is written.
 
-import type { TurnRef } from '../ports/store.ts';
+import type { Begun, TurnRef } from '../ports/store.ts';
 import type { Telemetry } from '../ports/telemetry.ts';
+import type { Sealer } from '../ports/vault.ts';
 import { canonicalVersion } from '../protocol/canonical.ts';
 import { fromBase64url } from '../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
+import type { AgentDefinition } from './agent-definition.ts';
 import type { Trial } from './divergence-class.ts';
 import { classify } from './divergence-class.ts';
 import { EditedHistory } from './edited-history.ts';
@@ -53,14 +55,60 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
   if (conclusion.outcome === 'cancelled' || conclusion.outcome === 'abandoned') {
     return cannot('ended_by_an_act', { outcome: conclusion.outcome, declaration: digests });
   }
+  const strict = await strictOf(runtime, ref, begun, history, agent);
+  if (strict === null) return cannot('erased', { declaration: digests });
+  const strictly = async (telemetry: Telemetry) => {
+    const pass = strict.pass(history, telemetry);
+    const end = await pass.run();
+    return { end, lost: pass.lostMemory !== null };
+  };
+  const telemetry = safeTelemetry(runtime.telemetry, () => undefined);
+  const start = passSpan(ref, agent.name, 'strict');
+  const { end, lost } = await inSpan(telemetry, start, strictly, ({ end: { kind } }) => ({
+    outcome: kind,
+  }));
+  if (lost) return cannot('erased', { declaration: digests });
+  const verdict = judge(end, history);
+  if (end.kind !== 'diverged') return { ...verdict, declaration: digests };
+  const edited = new EditedHistory(history, runtime.store, strict.sealer, ref);
+  const change = await classify(edited, end.divergence, (over) => tried(strict.pass(over), over));
+  return { ...verdict, change, declaration: digests };
+}
+
+/** The agent's code over a journal, reading only; null when what it holds was erased. */
+export async function strictPass(
+  runtime: Runtime,
+  ref: TurnRef,
+  begun: Begun,
+  history: History,
+  agent: AgentDefinition,
+): Promise<Pass | null> {
+  const strict = await strictOf(runtime, ref, begun, history, agent);
+  return strict === null ? null : strict.pass(history);
+}
+
+/** How strict passes of a turn are made; null when what it holds was erased. */
+async function strictOf(
+  runtime: Runtime,
+  ref: TurnRef,
+  begun: Begun,
+  history: History,
+  agent: AgentDefinition,
+): Promise<{
+  readonly sealer: Sealer;
+  readonly pass: (over: History, telemetry?: Telemetry) => Pass;
+} | null> {
+  const admitted = history.admission;
+  if (admitted === null) throw new Error('a journal without its admission');
+  const { body } = admitted;
   const keyring = keyringOf(runtime, ref, begun);
   const sealer = await keyring.reader(body.scope);
-  if (sealer === null) return cannot('erased', { declaration: digests });
+  if (sealer === null) return null;
   const admission = admissionFrom(await openRecord(runtime.store, sealer, ref, admitted.record));
   const { checkpoint } = await runtime.store.thread(ref);
   const seen = await checkpointAt(runtime, ref, checkpoint, body.revision);
   const state = await loadState(runtime, keyring, ref, seen, agent);
-  const strict = (over: History, telemetry: Telemetry = runtime.telemetry): Pass =>
+  const pass = (over: History, telemetry: Telemetry = runtime.telemetry): Pass =>
     new Pass({
       runtime: { ...runtime, telemetry },
       ref,
@@ -80,22 +128,7 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
       deadlineAt: null,
       drain: null,
     });
-  const strictly = async (telemetry: Telemetry) => {
-    const pass = strict(history, telemetry);
-    const end = await pass.run();
-    return { end, lost: pass.lostMemory !== null };
-  };
-  const telemetry = safeTelemetry(runtime.telemetry, () => undefined);
-  const start = passSpan(ref, agent.name, 'strict');
-  const { end, lost } = await inSpan(telemetry, start, strictly, ({ end: { kind } }) => ({
-    outcome: kind,
-  }));
-  if (lost) return cannot('erased', { declaration: digests });
-  const verdict = judge(end, history);
-  if (end.kind !== 'diverged') return { ...verdict, declaration: digests };
-  const edited = new EditedHistory(history, runtime.store, sealer, ref);
-  const change = await classify(edited, end.divergence, (over) => tried(strict(over), over));
-  return { ...verdict, change, declaration: digests };
+  return { sealer, pass };
 }
 
 /** One strict pass over an edited history; the code failing on a borrowed answer is a disagreement like any other. */

@@ -25,6 +25,13 @@ class OneByOne implements TableDriver {
       .sort((left, right) => (left.sk < right.sk ? -1 : 1));
   }
 
+  async scan(of: Parameters<TableDriver['scan']>[0]): ReturnType<TableDriver['scan']> {
+    const rows = [...this.#items.entries()]
+      .filter(([name, { sk }]) => name.startsWith(`${of.table}|`) && sk === (of.sk ?? sk))
+      .map(([, row]) => row);
+    return { rows, after: null };
+  }
+
   async write(ops: readonly WriteOp[]): ReturnType<TableDriver['write']> {
     for (const [index, op] of ops.entries()) {
       const { table, pk, sk } = op.key;

@@ -12,6 +12,7 @@ import {
   type BatchGetItemCommandInput,
   type DynamoDBClient,
   QueryCommand,
+  ScanCommand,
   TransactWriteItemsCommand,
 } from '@aws-sdk/client-dynamodb';
 import type { LentEntry } from '../../ports/lent.ts';
@@ -25,6 +26,7 @@ import type {
   Refusal,
   RetryTools,
   Row,
+  ScanPage,
   Table,
   TableDriver,
   WriteOp,
@@ -100,6 +102,27 @@ export class DynamoDriver implements TableDriver {
       after = page.LastEvaluatedKey;
     } while (after !== undefined && rows.length < (range.last ?? Number.POSITIVE_INFINITY));
     return rows;
+  }
+
+  async scan(of: { table: Table; sk?: string }, after: string | null): Promise<ScanPage> {
+    const only =
+      of.sk === undefined
+        ? {}
+        : {
+            FilterExpression: '#s = :s',
+            ExpressionAttributeNames: { '#s': 'sk' },
+            ExpressionAttributeValues: { ':s': { S: of.sk } },
+          };
+    const command = new ScanCommand({
+      TableName: this.#tables[of.table],
+      ConsistentRead: true,
+      ...only,
+      ...(after === null ? {} : { ExclusiveStartKey: JSON.parse(after) }),
+    });
+    const page = await this.#reading(() => this.#client.send(command));
+    const rows = (page.Items ?? []).map((map) => ({ ...keyOf(map), item: fromAttributes(map) }));
+    const next = page.LastEvaluatedKey;
+    return { rows, after: next === undefined ? null : JSON.stringify(next) };
   }
 
   async write(ops: readonly WriteOp[], lent: readonly LentEntry[] = []): Promise<WriteOutcome> {

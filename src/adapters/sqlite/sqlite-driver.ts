@@ -24,6 +24,8 @@ import type {
   Refusal,
   RetryTools,
   Row,
+  ScanPage,
+  Table,
   TableDriver,
   WriteOp,
   WriteOutcome,
@@ -35,6 +37,7 @@ import { CommitError, isBusy, resultCode, type SqliteFile } from './sqlite-file.
 
 const busyRoundsMax = 300;
 const commitRoundsMax = 3;
+const scanPageRows = 500;
 
 interface Applied {
   readonly refused: readonly Refusal[];
@@ -81,6 +84,23 @@ export class SqliteDriver implements TableDriver {
     );
     this.#onRequest?.({ op: 'query', writes: 0, units: readUnits(bytes) });
     return rows;
+  }
+
+  async scan(of: { table: Table; sk?: string }, after: string | null): Promise<ScanPage> {
+    const [pk, sk]: string[] = after === null ? ['', ''] : JSON.parse(after);
+    const sql = `SELECT pk, sk, body FROM ${this.#file.name(of.table)}
+      WHERE (pk, sk) > (?, ?) AND (sk = ? OR ? = '') ORDER BY pk, sk LIMIT ${scanPageRows}`;
+    const only = of.sk ?? '';
+    const found = await this.#whenFree(() =>
+      this.#file.statement(sql).all(pk ?? '', sk ?? '', only, only),
+    );
+    const rows = found.map((row) => ({
+      pk: String(row.pk),
+      sk: String(row.sk),
+      item: itemOf(row.body),
+    }));
+    const last = rows.length < scanPageRows ? undefined : rows.at(-1);
+    return { rows, after: last === undefined ? null : JSON.stringify([last.pk, last.sk]) };
   }
 
   async write(ops: readonly WriteOp[], lent: readonly LentEntry[] = []): Promise<WriteOutcome> {

@@ -101,6 +101,12 @@ export interface Row {
   readonly item: Item;
 }
 
+/** A page of a walk over a table; `after` begins the next one, null at the end. */
+export interface ScanPage {
+  readonly rows: readonly (Row & { readonly pk: string })[];
+  readonly after: string | null;
+}
+
 /** One request to an engine, as sent; resends are requests of their own. */
 export interface RequestInfo {
   readonly op: 'batchGet' | 'query' | 'put' | 'update' | 'delete' | 'check' | 'transact';
@@ -119,6 +125,14 @@ export interface TableDriver {
   batchGet(keys: readonly ItemKey[]): Promise<readonly (Item | null)[]>;
   /** Every row of a range, consistent, all pages, ascending; with `last`, the end of it, descending. */
   query(range: Range): Promise<readonly Row[]>;
+  /**
+   * A page of a whole table, or of its rows with one sort key, in an order of the engine's own. It reads
+   * everything there is: for a person's question, never for a pass.
+   */
+  scan(
+    of: { readonly table: Table; readonly sk?: string },
+    after: string | null,
+  ): Promise<ScanPage>;
   /**
    * One operation as a single conditional write, several as one transaction, never the same key twice.
    * Lent entries share the transaction; one that is refused is a refusal past the last operation.

@@ -14,8 +14,10 @@ import type {
 import type { KeyRow } from '../../ports/subjects.ts';
 import { TurnstoneError } from '../../protocol/errors.ts';
 import type { SubjectId, TenantId } from '../../protocol/ids.ts';
+import { tenantId, threadId } from '../../protocol/ids.ts';
 import { scopeTag } from '../../protocol/scopes.ts';
 import type { Item } from './driver.ts';
+import { ItemReader } from './item-reader.ts';
 import {
   archiveKey,
   baseKey,
@@ -81,6 +83,21 @@ export async function thread(
 export async function head(table: TableContext, ref: ThreadRef): Promise<Head | null> {
   const [item] = await table.driver.batchGet([headKey(await table.names.thread(ref))]);
   return read(item, headIn);
+}
+
+/** A page of all threads, by their head rows. */
+export async function threads(table: TableContext, after: string | null) {
+  const { sk } = headKey('');
+  const page = await table.driver.scan({ table: 'DATA', sk }, after);
+  const found = page.rows.map(({ item }): { ref: ThreadRef; head: Head } => {
+    const names = new ItemReader('HEAD', item);
+    const ref = {
+      tenant: tenantId('HEAD.tn', names.text('tn')),
+      thread: threadId('HEAD.th', names.text('th')),
+    };
+    return { ref, head: headIn(item) };
+  });
+  return { threads: found, after: page.after };
 }
 
 /** Every position from `from`, in order; throws `journal_corrupt` naming the first that is missing. */

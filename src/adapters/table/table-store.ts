@@ -82,6 +82,10 @@ export class TableStore implements TurnStore, GraphHolder {
     return reads.begin(this.#table, ref, subject);
   }
 
+  threads(after: string | null) {
+    return reads.threads(this.#table, after);
+  }
+
   head(ref: ThreadRef) {
     return reads.head(this.#table, ref);
   }

@@ -1,8 +1,8 @@
 // One operation of a plan step against the turn's context (page 05).
 import type { HttpCaller } from '../../ports/http-caller.ts';
 import { AgentError } from '../../protocol/errors.ts';
+import { approveUnder } from '../../runtime/approve-under.ts';
 import type { TurnContext } from '../../runtime/turn-context.ts';
-import { TurnDroppedError } from '../../runtime/turn-context.ts';
 import { holds } from './conditions.ts';
 import { actArgs, defined, httpEffect, textOf } from './plan-effect.ts';
 import type { Operation, PlanApprove, PlanWait } from './plan-language.ts';
@@ -77,17 +77,18 @@ async function waitFor(context: TurnContext, wait: PlanWait, roots: Roots): Prom
 async function approve(context: TurnContext, op: PlanApprove, roots: Roots): Promise<unknown> {
   const { expiresInMs, fourEyes } = op;
   const onExpiry = op.onExpiry ?? 'deny';
-  const escalations = onExpiry === 'escalate' ? (op.maxEscalations ?? 1) : 0;
-  const action = resolve(op.action, roots);
-  for (let escalation = 0; escalation <= escalations; escalation += 1) {
-    const request = { action, escalation, ...defined({ expiresInMs, fourEyes }) };
-    const { decision, by, at, note } = await context.approval(request);
-    if (decision === 'approved') return { decision: 'approve', by, at, note };
-    if (decision === 'denied') {
-      throw new AgentError(`the request was denied by ${by}`, { code: 'approval_denied' });
-    }
+  const request = {
+    action: resolve(op.action, roots),
+    ...defined({ expiresInMs, fourEyes }),
+  };
+  const silence = {
+    onExpiry: () => ({ kind: onExpiry }),
+    ...defined({ maxEscalations: op.maxEscalations }),
+  };
+  const { decision, by, at, note } = await approveUnder(context, request, silence);
+  if (decision === 'approved') return { decision: 'approve', by, at, note };
+  if (decision === 'denied') {
+    throw new AgentError(`the request was denied by ${by}`, { code: 'approval_denied' });
   }
-  const message = 'nobody answered the request in time';
-  if (onExpiry === 'drop') throw new TurnDroppedError('approval_expired', message);
-  throw new AgentError(message, { code: 'approval_expired' });
+  throw new AgentError('nobody answered the request in time', { code: 'approval_expired' });
 }
