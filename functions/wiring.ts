@@ -17,6 +17,9 @@ import { lineTelemetry } from '../src/adapters/system/line-telemetry.ts';
 import { systemClock, systemEntropy } from '../src/adapters/system/system-clock.ts';
 import { agentsOf } from '../src/agent/agents-module.ts';
 import { planAgent } from '../src/agent/plan/plan-agent.ts';
+import type { GraphHolder } from '../src/ports/graphs.ts';
+import type { TurnStore } from '../src/ports/store.ts';
+import type { Vault } from '../src/ports/vault.ts';
 import type { EpochMs } from '../src/protocol/ids.ts';
 import { limits } from '../src/protocol/limits.ts';
 import { dueMessage } from '../src/runtime/inbox-message.ts';
@@ -41,15 +44,11 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
 
 const requestHandler = { requestTimeout: 3_000, connectionTimeout: 1_000 };
 
-/** The Runtime of this container. */
-export function lambdaRuntime(): Runtime {
+/** The store and the vault of this container. */
+export function lambdaStore(): { readonly store: TurnStore & GraphHolder; readonly vault: Vault } {
   const dynamo = new DynamoDBClient({ maxAttempts: 1, requestHandler });
   const kms = once(async (): Promise<KMSClient> => {
     const { KMSClient: Client } = await import('@aws-sdk/client-kms');
-    return new Client({ requestHandler });
-  });
-  const sqs = once(async (): Promise<SQSClient> => {
-    const { SQSClient: Client } = await import('@aws-sdk/client-sqs');
     return new Client({ requestHandler });
   });
   const keyId = required('TURNSTONE_KEY_ID');
@@ -66,6 +65,17 @@ export function lambdaRuntime(): Runtime {
     sleep: (ms) => systemClock.sleep(ms),
     random: Math.random,
   });
+  const vault = new KmsVault({ keyId, client: kms, monotonicMs: systemClock.monotonicMs });
+  return { store, vault };
+}
+
+/** The Runtime of this container. */
+export function lambdaRuntime(): Runtime {
+  const { store, vault } = lambdaStore();
+  const sqs = once(async (): Promise<SQSClient> => {
+    const { SQSClient: Client } = await import('@aws-sdk/client-sqs');
+    return new Client({ requestHandler });
+  });
   const inbox = new SqsQueue(required('TURNSTONE_QUEUE_INBOX'), sqs);
   const events = new SqsQueue(required('TURNSTONE_QUEUE_EVENTS'), sqs);
   const http = new NodeHttpCaller(
@@ -75,7 +85,7 @@ export function lambdaRuntime(): Runtime {
   return {
     store,
     ...(policyText === '' ? {} : { policy: new CedarPolicy(policyText) }),
-    vault: new KmsVault({ keyId, client: kms, monotonicMs: systemClock.monotonicMs }),
+    vault,
     queues: {
       inbox,
       events,

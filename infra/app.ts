@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
+import { ownEnvironment } from './own-environment.ts';
 import { profileOf } from './profile.ts';
 import { TurnstoneStack } from './turnstone-stack.ts';
 
@@ -36,6 +37,7 @@ new TurnstoneStack(app, context('stack', 'Turnstone'), {
   httpAllow: app.node.tryGetContext('httpAllow') ?? '',
   policy: policyText(),
   agents: app.node.tryGetContext('agents'),
+  agentsEnv: ownEnvironment(context('agentsEnv', ',')),
   atomicTables: listed('atomicTables'),
 });
 Validations.of(app).addPlugins(new AwsSolutionsChecks(app));

@@ -28,6 +28,8 @@ export interface TurnstoneStackProps extends StackProps {
   readonly policy: string;
   /** Module of your own agents, a path; none by default. */
   readonly agents?: string | undefined;
+  /** Variables for your own agents; none by default. */
+  readonly agentsEnv?: Readonly<Record<string, string>>;
   /** Names of your own tables in this account and region that atomic members write; none by default. */
   readonly atomicTables: readonly string[];
 }
@@ -127,6 +129,7 @@ export class TurnstoneStack extends Stack {
   ): Record<string, string> {
     const { profile } = props;
     return {
+      ...props.agentsEnv,
       TURNSTONE_TABLE_DATA: tables.data.tableName,
       TURNSTONE_TABLE_WORK: tables.work.tableName,
       TURNSTONE_TABLE_KEYS: tables.keys.tableName,

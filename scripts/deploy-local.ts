@@ -25,8 +25,10 @@ export interface DeployOptions {
   readonly profile: 'short' | 'standard';
   /** Module of your own agents. */
   readonly agents?: string | undefined;
-  /** Tables of your own that they write. */
-  readonly atomicTables?: string;
+  /** Their variables, `NAME=value` separated by commas. */
+  readonly agentsEnv?: string | undefined;
+  /** Tables of your own that they write, separated by commas. */
+  readonly atomicTables?: string | undefined;
 }
 
 /** `cdk bootstrap` and `cdk deploy`; throws with the end of what the CDK said. */
@@ -42,6 +44,7 @@ export function deploy(options: DeployOptions): Deployed {
     `issuer=${options.issuer}`,
     `httpAllow=${options.httpAllow}`,
     ...(options.agents === undefined ? [] : [`agents=${options.agents}`]),
+    ...(options.agentsEnv === undefined ? [] : [`agentsEnv=${options.agentsEnv}`]),
     ...(options.atomicTables === undefined ? [] : [`atomicTables=${options.atomicTables}`]),
   ].flatMap((pair) => ['-c', pair]);
   run(['bootstrap', 'aws://000000000000/us-east-1', '--output', out, ...context], env);
@@ -104,6 +107,8 @@ async function command(): Promise<void> {
     httpAllow: process.env.TURNSTONE_HTTP_ALLOW ?? '',
     profile: 'short',
     agents: process.env.TURNSTONE_AGENTS,
+    agentsEnv: process.env.TURNSTONE_AGENTS_ENV,
+    atomicTables: process.env.TURNSTONE_ATOMIC_TABLES,
   });
   const host = `${deployed.apiId}.execute-api.localhost`;
   process.stdout.write(

@@ -7,6 +7,7 @@ import { openDynamoStore } from '../src/adapters/dynamodb/open-dynamo-store.ts';
 import type { SqliteStore } from '../src/adapters/sqlite/open-sqlite-store.ts';
 import { openSqliteStore } from '../src/adapters/sqlite/open-sqlite-store.ts';
 import type { OnRequest } from '../src/adapters/table/driver.ts';
+import type { GraphHolder } from '../src/ports/graphs.ts';
 import type { TurnStore } from '../src/ports/store.ts';
 import type { SdkFaultPlan } from '../src/testing/sdk-faults.ts';
 import { injectSdkFaults } from '../src/testing/sdk-faults.ts';
@@ -38,7 +39,7 @@ export async function dynamoStore(
   onRequest?: OnRequest,
   plan?: SdkFaultPlan,
   options: { readonly oneAtATime?: boolean } = {},
-): Promise<TurnStore> {
+): Promise<TurnStore & GraphHolder> {
   const client = new DynamoDBClient({
     endpoint: url,
     region: 'us-east-1',

@@ -25,6 +25,8 @@ const statuses: Readonly<Partial<Record<ErrorCode, number>>> = {
   key_service_unavailable: 503,
   legal_hold: 409,
   memory_id_reserved: 409,
+  memory_source_gone: 409,
+  label_refused: 422,
   not_erased: 409,
   method_not_allowed: 405,
   not_found: 404,

@@ -3,7 +3,8 @@
 // person must allow.
 //
 //   TURNSTONE_AGENTS=src/examples/checkout.ts npm start
-//   npx cdk deploy -c agents=src/examples/checkout.ts -c atomicTables=sales -c httpAllow=shop.example.com
+//   npx cdk deploy -c agents=src/examples/checkout.ts -c atomicTables=sales -c httpAllow=shop.example.com \
+//     -c agentsEnv=SHOP_URL=https://shop.example.com,SALES_TABLE=sales
 
 import type { AgentHost, AtomicEntries, Effect, HttpAnswer, TurnContext } from 'turnstone';
 import { AgentError, defineTurnAgent, httpCall } from 'turnstone';

@@ -8,6 +8,8 @@ export interface PolicyQuestion {
   readonly agent: string;
   /** Kind of the effect. */
   readonly kind: string;
+  /** What else is known of it: the purpose of a recall, the labels of a release. */
+  readonly facts: Readonly<Record<string, string>>;
   readonly mutates: boolean;
   readonly recovery: string;
   readonly step: string;

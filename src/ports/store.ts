@@ -22,10 +22,11 @@ import type {
   StopWrite,
 } from './people.ts';
 import type { ReceiptStore } from './receipts.ts';
-import type { CaseStore, MemoryWrite, SubjectStore } from './subjects.ts';
+import type { CaseStore, KeyRow, MemoryWrite, SubjectStore } from './subjects.ts';
 import type { IntentRow, WaitStore } from './waits.ts';
 
 export type * from './people.ts';
+export type { KeyRow } from './subjects.ts';
 
 /** Names one turn; every part is the caller's own id. */
 export interface TurnRef {
@@ -117,19 +118,6 @@ export interface TurnEnd {
   readonly dueAt: EpochMs | null;
   readonly createdAt: EpochMs;
   readonly updatedAt: EpochMs;
-}
-
-/** A wrapped data key row of the KEYS table. `scope` is `t<0..15>` or `s<hash of the subject>`. */
-export interface KeyRow {
-  readonly scope: string;
-  readonly id: string;
-  readonly generation: number;
-  readonly state: 'live' | 'restricted' | 'erased';
-  /** Lifecycle epoch (page 09, rule 8). */
-  readonly lifecycle: number;
-  readonly wrapped: Uint8Array | null;
-  /** A legal hold: the erasure of this subject is refused while it stands. */
-  readonly hold?: { readonly by: string; readonly at: EpochMs; readonly reason: Uint8Array };
 }
 
 /** One message that must reach a queue: written with the turn, deleted after the queue confirmed. */
@@ -410,6 +398,11 @@ export interface TurnStore extends WaitStore, ReceiptStore, SubjectStore, CaseSt
 
   /** Content-addressed sealed parts, put before the write that names them. Idempotent. */
   putParts(tenant: TenantId, set: PartSet): Promise<void>;
+  /** Removes the parts of a payload that nothing names any more. Idempotent. */
+  dropParts(
+    tenant: TenantId,
+    ref: { readonly digest: string; readonly count: number },
+  ): Promise<void>;
   /** All bytes of a part set; throws `payload_missing` naming the digest when a part is gone. */
   getParts(tenant: TenantId, ref: { digest: string; count: number }): Promise<Uint8Array>;
 

@@ -2,7 +2,24 @@
 //   T12  a key row changes only as it was seen, and every change counts its lifecycle: whoever read it before
 //        is refused at the commit (page 09, rule 8).
 import type { EpochMs, TenantId } from '../protocol/ids.ts';
-import type { KeyRow, SealedPayload, Unknown } from './store.ts';
+import type { Sensitivity } from '../protocol/labels.ts';
+import type { DerivedVersion, VersionName } from '../protocol/lineage.ts';
+import type { SealedPayload, Unknown } from './store.ts';
+
+/** A wrapped data key row of the KEYS table. `scope` is `t<0..15>` or `s<hash of the subject>`. */
+export interface KeyRow {
+  readonly scope: string;
+  readonly id: string;
+  readonly generation: number;
+  readonly state: 'live' | 'restricted' | 'erased';
+  /** Lifecycle epoch (page 09, rule 8). */
+  readonly lifecycle: number;
+  readonly wrapped: Uint8Array | null;
+  /** A legal hold: the erasure of this subject is refused while it stands. */
+  readonly hold?: { readonly by: string; readonly at: EpochMs; readonly reason: Uint8Array };
+  /** A removal that is larger than one transaction and on its way: nobody writes memory until it is done. */
+  readonly removal?: MemoryRemoval;
+}
 
 export type KeyChanged =
   | { readonly kind: 'done' }
@@ -27,6 +44,8 @@ export interface MemoryVersion {
   readonly version: number;
   readonly purpose: string;
   readonly trusted: boolean;
+  /** Absent: internal. */
+  readonly sensitivity?: Sensitivity;
   readonly scope: string;
   /** Sealed id, content, label, lineage. */
   readonly payload: SealedPayload;
@@ -34,6 +53,42 @@ export interface MemoryVersion {
   readonly commitment: string;
   readonly createdAt: EpochMs;
   readonly expiresAt: EpochMs | null;
+  /** Milliseconds it may be left unread before a sweep takes it; absent for ever. */
+  readonly windowMs?: number;
+  /** Versions of the same subject it was made from, with their commitments (ME-7, ME-18). */
+  readonly derivedFrom?: readonly (VersionName & { readonly commitment: string })[];
+}
+
+/** What stands of one id: its current version with what changes beside it. */
+export interface MemoryItem {
+  readonly key: string;
+  /** Null for a tombstone: the id stays used and its edges stay known. */
+  readonly current: MemoryVersion | null;
+  /** End of the access window; a refresh moves it. */
+  readonly accessUntil: EpochMs | null;
+  readonly held: { readonly by: string; readonly at: EpochMs } | null;
+  /** Versions that were removed, with their edges. */
+  readonly gone: readonly DerivedVersion[];
+  /** Counts removals and holds of this id. */
+  readonly changes: number;
+}
+
+/** A forgetting that is going on. */
+export interface MemoryRemoval {
+  readonly id: string;
+  readonly kind: 'forget' | 'cascade' | 'sweep';
+  /** Hashed id; null for a sweep. */
+  readonly key: string | null;
+  /** What had lapsed by then goes; null unless it is a sweep. */
+  readonly cutoff: EpochMs | null;
+}
+
+/** A change of one id, over what was seen of it. */
+export interface MemoryChange {
+  readonly seen: MemoryItem;
+  readonly next: Pick<MemoryItem, 'held' | 'gone'> & { readonly tombstone: boolean };
+  /** Versions whose rows go. */
+  readonly removed: readonly number[];
 }
 
 /** A version that becomes current with a commit, over what was current when it was prepared. */
@@ -57,7 +112,7 @@ export interface SubjectStore {
 
   memoryKey(tenant: TenantId, id: string): Promise<string>;
   /** Current versions of a subject. */
-  memories(scope: string): Promise<readonly MemoryVersion[]>;
+  memories(scope: string): Promise<readonly (MemoryItem & { readonly current: MemoryVersion })[]>;
   /** Current version of each id, and the scope its id belongs to; null for an id never used. */
   memoryHeads(
     scope: string,
@@ -68,6 +123,26 @@ export interface SubjectStore {
     scope: string,
     wanted: readonly { readonly key: string; readonly version: number }[],
   ): Promise<readonly (MemoryVersion | null)[]>;
+  /** Everything of a subject: ids with their tombstones, and every version that stands. */
+  memoryLineage(scope: string): Promise<{
+    readonly items: readonly MemoryItem[];
+    readonly versions: readonly MemoryVersion[];
+  }>;
+  /**
+   * Changes ids, and writes versions of imports, together with the key row of their subject, in one transaction of at most 100 writes; without a
+   * key it is a part of a removal that the key row announces.
+   */
+  changeMemories(
+    tenant: TenantId,
+    key: { readonly seen: KeyRow; readonly next: KeyRow } | null,
+    scope: string,
+    changes: readonly MemoryChange[],
+    writes?: readonly MemoryWrite[],
+  ): Promise<{ readonly kind: 'done' | 'lost' } | Unknown>;
+  /** Removes version rows, at most 100, whose ids say that they are gone. Idempotent. */
+  dropVersions(scope: string, versions: readonly VersionName[]): Promise<void>;
+  /** Moves the end of an access window, never back and only of that version. Idempotent. */
+  touchMemory(scope: string, of: VersionName, until: EpochMs): Promise<void>;
   /** Removes every memory row of a subject; its ids stay reserved. Answers how many went. */
   dropMemories(scope: string): Promise<{ readonly items: number; readonly versions: number }>;
 }

@@ -4,7 +4,7 @@
 // Does not own: where key rows live (the store) or who may read.
 //   T12  bytes sealed under an erased key cannot be opened: a row without a wrapped key has no sealer.
 import type { TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
-import type { KeyRow } from './store.ts';
+import type { KeyRow } from './subjects.ts';
 
 /** What a payload is bound to; moved ciphertext fails to open. Every field is authenticated. */
 export interface SealContext {

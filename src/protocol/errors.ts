@@ -27,6 +27,8 @@ export const errorCodes = [
   'lease_lost',
   'legal_hold',
   'memory_id_reserved',
+  'memory_source_gone',
+  'label_refused',
   'not_erased',
   'method_not_allowed',
   'not_found',

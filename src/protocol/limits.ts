@@ -17,6 +17,12 @@ export const limits = Object.freeze({
   payloadBytesMax: 5 * mib,
   /** Bytes of a value kept beside its record; larger ones go to parts. */
   inlinePayloadBytes: 2 * kib,
+  /** Bytes of a graph checkpoint kept in its row; what is over goes to parts. */
+  graphInlineBytes: 16 * kib,
+  /** Bytes of one value of a graph kept in the checkpoint; a larger one is stored once and named by later checkpoints. */
+  graphValueInlineBytes: 4 * kib,
+  /** Rows one look for a graph's newest checkpoint reads at once. */
+  graphRowsPage: 12,
   /** Bytes of one stored part. */
   partBytes: 380 * kib,
   /** Bytes of one stored item, as the table counts them. */
@@ -102,6 +108,18 @@ export const limits = Object.freeze({
   memoriesPerTurnMax: 30,
   /** Bytes of one fact's content. */
   memoryBytesMax: 100 * kib,
+  /** Bytes of a text to search by. */
+  searchTextBytes: 8 * kib,
+  /** Vectors the built-in index keeps in a process. */
+  searchVectorsKept: 10_000,
+  /** Characters of a label's source. */
+  labelSourceCharacters: 200,
+  /** Facts one fact may be made from. */
+  memorySourcesMax: 20,
+  /** Writes of one transaction of the store. */
+  transactionWrites: 100,
+  /** Rounds over a subject that changes under a removal, before the store counts as unavailable. */
+  removalRoundsMax: 32,
   /** Facts one recall may bring. */
   recallMax: 100,
   recallDefault: 20,

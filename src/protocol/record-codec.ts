@@ -49,6 +49,7 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['site', '', 'site'],
     ['key', 'ek', 'text'],
     ['spend', 'sp', 'spend'],
+    ['label', 'lb', 'optionalText'],
   ],
   EffectFailed: [
     ['site', '', 'site'],
@@ -102,6 +103,7 @@ const members: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['site', '', 'site'],
     ['key', 'ek', 'text'],
     ['purpose', 'pu', 'text'],
+    ['label', 'lb', 'optionalText'],
   ],
   ActStaged: [
     ['site', '', 'site'],

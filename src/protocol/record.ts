@@ -70,6 +70,8 @@ export type RecordFacts =
       readonly site: Site;
       readonly key: string;
       readonly spend: Spend;
+      /** What its declaration said of the output, as `labelText`; absent: undeclared. */
+      readonly label?: string;
     }
   | {
       readonly kind: 'EffectFailed';
@@ -132,6 +134,8 @@ export type RecordFacts =
       readonly site: Site;
       readonly key: string;
       readonly purpose: string;
+      /** What went into it (ME-3), as `labelText`. */
+      readonly label?: string;
     }
   /** A deferred act, published with the next suspension or success. */
   | {

@@ -3,8 +3,11 @@
 import { digestOf } from '../protocol/canonical.ts';
 import type { AgentName } from '../protocol/ids.ts';
 import { agentName } from '../protocol/ids.ts';
+import type { Label, Sensitivity, Trust } from '../protocol/labels.ts';
+import { undeclared } from '../protocol/labels.ts';
 import type { InputSchema } from './input-schema.ts';
 import { checkInput, refusedInput } from './input-schema.ts';
+import type { Sink } from './labelled.ts';
 import type { Effect, TurnContext } from './turn-context.ts';
 
 export interface AgentDefinition {
@@ -34,6 +37,10 @@ export interface AgentDefinition {
   subjectOf(input: unknown): string | null;
   /** How the effector performs a deferred act; null for a kind this agent does not declare. */
   act(kind: string, args: unknown): Effect<unknown> | null;
+  /** What effects of this kind take in, by the agent's own declaration. */
+  sinkOf(kind: string): Sink | null;
+  /** What the input of a turn is. */
+  readonly inputLabel: Label;
   /** True for a kind that may only be deferred: calling it inline is refused (B-29). */
   deferredOnly(kind: string): boolean;
 }
@@ -65,6 +72,10 @@ export interface AgentOptions {
   readonly acts?: Readonly<Record<string, ActPerformer>>;
   /** Effect kinds this agent may perform; an undeclared one is refused before anybody is asked. Default: any. */
   readonly effects?: readonly string[];
+  /** What effects of a kind take in, whoever calls them; part of the authority half. */
+  readonly sinks?: Readonly<Record<string, Sink>>;
+  /** What the input of a turn is. Default untrusted and internal. */
+  readonly inputLabel?: { readonly trust?: Trust; readonly sensitivity?: Sensitivity };
   readonly subjectOf?: (input: unknown) => string | null;
   /** Instead of `acts`: performs any kind from its arguments (the plan agent). */
   readonly act?: (kind: string, args: unknown) => Effect<unknown> | null;
@@ -75,6 +86,7 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
   const name = agentName('agent', options.name);
   const version = options.version ?? 1;
   const declared = options.effects === undefined ? null : new Set(options.effects);
+  const sinks = new Map(Object.entries(options.sinks ?? {}));
   const acts = new Map(Object.entries(options.acts ?? {}));
   return {
     name,
@@ -83,6 +95,8 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
       version,
       authority: options.authority ?? null,
       ...(options.effects === undefined ? {} : { effects: options.effects.toSorted() }),
+      ...(options.sinks === undefined ? {} : { sinks: options.sinks }),
+      ...(options.inputLabel === undefined ? {} : { inputLabel: options.inputLabel }),
     }),
     presentation: digestOf({ presentation: options.presentation ?? null }),
     accepts: new Set(options.accepts ?? []),
@@ -103,6 +117,8 @@ export function defineTurnAgent(options: AgentOptions): AgentDefinition {
         return performer === undefined ? null : { ...performer(args), kind, args };
       }),
     deferredOnly: (kind) => acts.has(kind),
+    sinkOf: (kind) => sinks.get(kind) ?? null,
+    inputLabel: { ...undeclared('input'), ...options.inputLabel },
   };
 }
 

@@ -22,14 +22,16 @@ import type { RecordBody } from '../protocol/record.ts';
 import { stepEvidence } from '../protocol/saga.ts';
 import type { Conclusion } from '../protocol/turn-status.ts';
 import { stagedIntents } from './acts.ts';
+import { finishRemoval } from './forget.ts';
 import type { JournalWriter } from './journal-writer.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import type { Keyring } from './keyring.ts';
 import { noMemories, stagedMemories } from './memories.ts';
 import type { Pass } from './pass.ts';
 import { sealContext, sealText } from './payloads.ts';
+import type { Runtime } from './runtime.ts';
 import { stopReason } from './stop-record.ts';
-import { loadState, nextCheckpoint } from './thread-state.ts';
+import { loadState, nextCheckpoint, overgrowth } from './thread-state.ts';
 import type { TurnError, TurnView } from './turn-view.ts';
 import type { Verdict } from './verdict.ts';
 import { verdictOf } from './verdict.ts';
@@ -63,11 +65,14 @@ export type ConclusionOutcome =
  */
 export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
   const { pass, writer } = of;
-  const { runtime, ref, history } = pass.setup;
+  const { runtime, ref, history, state, scope } = pass.setup;
   let { verdict } = of;
   let cancelsSeen = writer.writer.cancelsSeen;
   for (;;) {
     const mark = writer.mark();
+    const overgrown =
+      verdict.status === 'succeeded' ? overgrowth(state, scope, pass.changes) : null;
+    if (overgrown !== null) verdict = { status: 'failed', error: overgrown };
     const prepared = await prepare({ ...of, verdict }, cancelsSeen);
     if (prepared === null) return endOf(writer);
     if (prepared.refused !== null) {
@@ -76,7 +81,7 @@ export async function conclude(of: Conclusive): Promise<ConclusionOutcome> {
       continue;
     }
     const outcome = await runtime.store.conclude(prepared.write);
-    if (again(outcome, of.keyring)) {
+    if (await again(outcome, runtime, of.keyring)) {
       writer.rewind(mark);
       continue;
     }
@@ -236,12 +241,18 @@ export function cancelMoved(
 }
 
 /** What was prepared is stale: another turn remembered the same id, or a hold was placed or lifted. */
-function again(outcome: Concluded, keyring: Keyring): boolean {
+async function again(outcome: Concluded, runtime: Runtime, keyring: Keyring): Promise<boolean> {
   if (outcome.kind !== 'lost') return false;
   if (outcome.reason === 'memory') return true;
   if (outcome.reason !== 'key' || outcome.key?.state !== 'live') return false;
   if (keyring.row(outcome.key.scope)?.generation !== outcome.key.generation) return false;
-  keyring.relearn(outcome.key);
+  const { key } = outcome;
+  if (key.removal === undefined) keyring.relearn(key);
+  else {
+    await finishRemoval(runtime, keyring.tenant, key.scope);
+    const row = await runtime.store.key(keyring.tenant, key.scope);
+    if (row !== null) keyring.relearn(row);
+  }
   return true;
 }
 

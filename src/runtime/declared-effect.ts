@@ -8,6 +8,7 @@ import type { Recovery } from '../protocol/effect-decision.ts';
 import { recordAtOnce } from '../protocol/effect-decision.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import { parseEffectKind } from '../protocol/ids.ts';
+import { labelText, parseLabel } from '../protocol/labels.ts';
 import { limits } from '../protocol/limits.ts';
 import type { Spend } from '../protocol/record.ts';
 import type { Effect, EffectCall, ProbeAnswer } from './turn-context.ts';
@@ -29,6 +30,10 @@ export interface DeclaredEffect {
   readonly reversal: boolean;
   /** Finishes a group that is past its frontier: like a reversal, a stop does not keep it from starting. */
   readonly finishes: boolean;
+  /** What its output is labelled, for the record; empty when nothing is declared. */
+  readonly label: { readonly label?: string };
+  /** Facts for the policy beside its kind. */
+  readonly policyFacts: Readonly<Record<string, string>>;
   /** Its outcome is written at once, not with the next write (ruling 3). */
   readonly atOnce: boolean;
   perform(call: EffectCall): Promise<unknown>;
@@ -38,9 +43,9 @@ export interface DeclaredEffect {
 const recoveries: readonly string[] = ['retry', 'idempotent', 'reconcile', 'operator'];
 
 /** Completes a declaration; throws `invalid_effect` naming the field or CodecError for the arguments. */
-export function declareEffect(effect: Effect<unknown>): DeclaredEffect {
+export function declareEffect(effect: Effect<unknown>, args = effect.args): DeclaredEffect {
   const kind = parseEffectKind('effect.kind', effect.kind);
-  const argsText = encode(effect.args);
+  const argsText = encode(args);
   if (argsText.length > limits.payloadBytesMax) {
     throw refused('args', `at most ${limits.payloadBytesMax} bytes`, `${argsText.length} bytes`);
   }
@@ -76,10 +81,23 @@ export function declareEffect(effect: Effect<unknown>): DeclaredEffect {
     group: null,
     reversal: false,
     finishes: false,
+    label: labelOf(kind, effect.label),
+    policyFacts: effect.policyFacts ?? {},
     atOnce: recordAtOnce({ mutates, recovery, declaredCost }),
     perform: (call) => effect.perform(call),
     probe: probe === undefined ? null : (call) => probe.call(effect, call),
   };
+}
+
+function labelOf(kind: string, declared: Effect<unknown>['label']): { readonly label?: string } {
+  if (declared === undefined) return {};
+  const { trust = 'untrusted', sensitivity = 'internal', source = `effect:${kind}` } = declared;
+  const text = source.isWellFormed() ? labelText({ trust, sensitivity, sources: [source] }) : '';
+  if (parseLabel(text) === null || source.length > limits.labelSourceCharacters) {
+    const got = `${trust} ${sensitivity} ${source}`.slice(0, 200);
+    throw refused('label', 'a trust, a sensitivity and a short source', got);
+  }
+  return { label: text };
 }
 
 function refused(field: string, expected: string, got: string): TurnstoneError {

@@ -255,7 +255,7 @@ async function runLive(
   start: Entry,
   doubtBefore: boolean,
 ): Promise<void> {
-  const { pass } = dispatch;
+  const { pass, declared } = dispatch;
   const settle = pass.scheduler.begin();
   let entry = start;
   let earlierDoubt = doubtBefore;
@@ -282,7 +282,7 @@ async function runLive(
         const body = record(
           dispatch,
           writer,
-          { kind: 'EffectDone', key, spend: outcome.spend },
+          { kind: 'EffectDone', key, spend: outcome.spend, ...declared.label },
           {
             kind: 'text',
             text: outcome.text,

@@ -37,7 +37,9 @@ export async function passesGates(
     tenant: ref.tenant,
     actor,
     agent: agent.name,
-    kind: declared.kind,
+    // The read of whose an id is stands in front of the fact itself (ME-25).
+    kind: declared.kind === 'memory.owner' ? 'memory.remember' : declared.kind,
+    facts: declared.policyFacts,
     mutates: declared.mutates,
     recovery: declared.recovery,
     step: site.step,

@@ -1,23 +1,32 @@
 // The sealers of one pass, by scope: read, created on first use, opened once.
 //   T12  a scope whose row is erased has no sealer; reading it names the erasure.
 
-import type { Begun, KeyRow, ThreadRef, TurnRef, TurnStore } from '../ports/store.ts';
+import type { Begun, ThreadRef, TurnRef, TurnStore } from '../ports/store.ts';
+import type { KeyRow } from '../ports/subjects.ts';
 import type { Sealer, Vault } from '../ports/vault.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
+import type { TenantId } from '../protocol/ids.ts';
 import { splitScope } from '../protocol/scopes.ts';
 import type { Runtime } from './runtime.ts';
 
+/** The key rows of a store. */
+export type KeyStore = Pick<TurnStore, 'key' | 'createKey'>;
+
 export class Keyring {
-  readonly #store: TurnStore;
+  readonly #store: KeyStore;
   readonly #vault: Vault;
-  readonly #thread: ThreadRef;
+  readonly #thread: Pick<ThreadRef, 'tenant'>;
   readonly #sealers = new Map<string, Promise<Sealer | null>>();
   readonly #rows = new Map<string, KeyRow>();
 
-  constructor(store: TurnStore, vault: Vault, thread: ThreadRef) {
+  constructor(store: KeyStore, vault: Vault, thread: Pick<ThreadRef, 'tenant'>) {
     this.#store = store;
     this.#vault = vault;
     this.#thread = thread;
+  }
+
+  get tenant(): TenantId {
+    return this.#thread.tenant;
   }
 
   /** The row of a scope as this pass saw or made it. */

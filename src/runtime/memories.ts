@@ -1,23 +1,25 @@
-// Governed memory inside a turn: facts are staged and commit with it; a recall records what it selected.
+// Governed memory inside a turn: facts are staged and commit with it.
 //   T1   a fact becomes current in the transaction of its turn; T12 under its subject's own key.
-//   ME-3 trust and provenance come from where a fact was made; ME-9, ME-10 a selection is versions with
-//        commitments: a version that is gone fails the turn, one that differs quarantines it.
+//   ME-3 trust and provenance come from where a fact was made; ME-7 what it was made from stands when it is written.
 
 import type { PartSet } from '../ports/store.ts';
 import type { MemoryVersion, MemoryWrite } from '../ports/subjects.ts';
 import type { Sealer } from '../ports/vault.ts';
 import { encode } from '../protocol/canonical.ts';
-import { AgentError, TurnstoneError } from '../protocol/errors.ts';
-import type { EpochMs, ThreadId } from '../protocol/ids.ts';
-import { epochMs, toIso } from '../protocol/ids.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
+import type { EpochMs, TenantId } from '../protocol/ids.ts';
+import { epochMs } from '../protocol/ids.ts';
+import type { Label } from '../protocol/labels.ts';
+import { parseLabel, undeclared } from '../protocol/labels.ts';
 import { limits } from '../protocol/limits.ts';
 import type { RecordBody } from '../protocol/record.ts';
-import { isSubjectScope, splitScope } from '../protocol/scopes.ts';
+import { splitScope } from '../protocol/scopes.ts';
+import { taken } from './labelled.ts';
 import type { Pass } from './pass.ts';
-import { openPayload, sealText } from './payloads.ts';
-import type { Runtime } from './runtime.ts';
-import type { Effect, Recall, RecalledItem, Remember } from './turn-context.ts';
-import { EffectError } from './turn-context.ts';
+import { sealText } from './payloads.ts';
+import type { MemoryBody, Selected } from './recall.ts';
+import { badMemory, commitmentOf, memoryContext } from './recall.ts';
+import type { Effect, Remember } from './turn-context.ts';
 import type { TurnError } from './turn-view.ts';
 
 /** A fact this turn remembers. */
@@ -28,19 +30,9 @@ export interface StagedMemory {
   readonly content: unknown;
   readonly at: EpochMs;
   readonly expiresAt: EpochMs | null;
-}
-
-/** What a stored version holds under its seal. */
-interface MemoryBody {
-  readonly id: string;
-  readonly content: unknown;
-  readonly sources: readonly string[];
-}
-
-interface Selected {
-  readonly key: string;
-  readonly version: number;
-  readonly commitment: string;
+  readonly windowMs?: number;
+  readonly derivedFrom: readonly Selected[];
+  readonly label: Label;
 }
 
 /** Refuses a fact or a query about somebody else, or about nobody. */
@@ -63,47 +55,113 @@ export function checkSubject(pass: Pass, named: string | undefined): void {
   }
 }
 
+/** What is to be remembered and its label: a wrapped value's own, else that of all the turn has seen (ME-3). */
+export function contentOf(pass: Pass, { content }: Remember): { value: unknown; label: Label } {
+  return taken(content, pass.labels.mark);
+}
+
 export function checkFact(pass: Pass, fact: Remember): void {
   checkSubject(pass, fact.subject);
-  const bytes = Buffer.byteLength(encode(fact.content));
+  const bytes = Buffer.byteLength(encode(contentOf(pass, fact).value));
   if (bytes > limits.memoryBytesMax) {
-    throw bad('content', `at most ${limits.memoryBytesMax} bytes`, String(bytes));
+    throw badMemory('content', `at most ${limits.memoryBytesMax} bytes`, String(bytes));
   }
   if (pass.memories.length >= limits.memoriesPerTurnMax) {
-    throw bad('id', `at most ${limits.memoriesPerTurnMax} facts a turn`, 'one more');
+    throw badMemory('id', `at most ${limits.memoriesPerTurnMax} facts a turn`, 'one more');
   }
-  const { expiresInMs } = fact;
-  if (expiresInMs !== undefined && (!Number.isSafeInteger(expiresInMs) || expiresInMs < 1)) {
-    throw bad('expiresInMs', 'a positive integer', String(expiresInMs));
+  for (const field of ['expiresInMs', 'accessWindowMs'] as const) {
+    const ms = fact[field];
+    if (ms !== undefined && (!Number.isSafeInteger(ms) || ms < 1)) {
+      throw badMemory(field, 'a positive integer', String(ms));
+    }
+  }
+  const sources = fact.derivedFrom ?? [];
+  if (sources.length > limits.memorySourcesMax) {
+    throw badMemory(
+      'derivedFrom',
+      `at most ${limits.memorySourcesMax} facts`,
+      String(sources.length),
+    );
+  }
+  if (sources.some(({ version }) => version < 1)) {
+    throw badMemory('derivedFrom', 'facts that were committed', 'one this turn remembers itself');
   }
 }
 
-function bad(field: string, expected: string, got: string): TurnstoneError {
-  return new TurnstoneError(
-    'invalid_request',
-    `memory.${field}: expected ${expected}, got ${got}`,
-    {
-      retry: 'never',
-      details: { field: `memory.${field}`, expected, got },
-    },
-  );
+/** A fact this turn remembers is not stored yet: it cannot be forgotten before the commit. */
+export function checkNotStaged(pass: Pass, id: string): void {
+  if (pass.memories.some((fact) => fact.id === id)) {
+    throw badMemory('id', 'a fact that was committed', `"${id}", which this turn remembers itself`);
+  }
 }
 
 /** Whose an id is, before anything is staged: a journaled read, so that every pass decides alike (E245). */
 export function ownerEffect(pass: Pass, fact: Remember): Effect<unknown> {
   const { runtime, ref, scope } = pass.setup;
+  const { store } = runtime;
+  const { label } = contentOf(pass, fact);
+  const wanted = fact.derivedFrom ?? [];
+  const named = wanted.map(({ id, version, commitment }) => ({ id, version, commitment }));
   return {
     kind: 'memory.owner',
-    args: { id: fact.id },
+    args: named.length === 0 ? { id: fact.id } : { id: fact.id, derivedFrom: named },
     mutates: false,
+    policyFacts: {
+      purpose: fact.purpose,
+      trust: label.trust,
+      sensitivity: label.sensitivity,
+    },
     perform: async () => {
-      const key = await runtime.store.memoryKey(ref.tenant, fact.id);
-      const [head] = await runtime.store.memoryHeads(scope, [key]);
-      if (head?.owner == null) return { key, owner: 'free' };
-      if (head.owner !== splitScope(scope).base) return { key, owner: 'other' };
-      return { key, owner: head.version === 0 ? 'forgotten' : 'mine' };
+      const key = await store.memoryKey(ref.tenant, fact.id);
+      const [head] = await store.memoryHeads(scope, [key]);
+      const owner = ownerOf(head, splitScope(scope).base);
+      if (named.length === 0) return { key, owner };
+      const keys = await Promise.all(named.map(({ id }) => store.memoryKey(ref.tenant, id)));
+      const sources = named.map(({ version, commitment }, at) => ({
+        key: keys[at] ?? '',
+        version,
+        commitment,
+      }));
+      const missing = await missingSource(pass, sources);
+      return { key, owner, sources, missing: missing === null ? null : named[missing]?.id };
     },
   };
+}
+
+type Owner = 'free' | 'other' | 'forgotten' | 'mine';
+
+function ownerOf(
+  head: { readonly version: number; readonly owner: string | null } | undefined,
+  base: string,
+): Owner {
+  if (head?.owner == null) return 'free';
+  if (head.owner !== base) return 'other';
+  return head.version === 0 ? 'forgotten' : 'mine';
+}
+
+/** ME-7: every source stands in this subject's scope and is what it was; the place of the first that is not. */
+async function missingSource(pass: Pass, sources: readonly Selected[]): Promise<number | null> {
+  const { runtime, scope } = pass.setup;
+  const rows = await runtime.store.memoryVersions(scope, sources);
+  const at = sources.findIndex(
+    ({ commitment }, index) =>
+      rows[index]?.commitment !== commitment || rows[index]?.scope !== scope,
+  );
+  return at < 0 ? null : at;
+}
+
+/** The versions a fact is made from, as the journal has them; refuses one that is gone or another's. */
+export function sourcesOf(fact: Remember, found: unknown): readonly Selected[] {
+  const { sources = [], missing = null } = found as {
+    sources?: readonly Selected[];
+    missing?: string | null;
+  };
+  if (missing === null) return sources;
+  throw new TurnstoneError(
+    'memory_source_gone',
+    `memory "${fact.id}": expected sources of this subject as they were recalled, "${missing}" is not`,
+    { retry: 'never', details: { field: 'memory.derivedFrom', got: missing } },
+  );
 }
 
 /** Refuses what `ownerEffect` found to be somebody else's, or gone for ever. */
@@ -122,9 +180,21 @@ export function demandOwn(fact: Remember, found: unknown): string {
   return key;
 }
 
+/** The label of a staged fact as it was recorded; what was staged before labels is untrusted. */
+function labelIn(body: RecordBody): Label {
+  const text = body.kind === 'MemoryStaged' ? body.label : undefined;
+  return (text === undefined ? null : parseLabel(text)) ?? undeclared('unknown');
+}
+
 /** Keeps a staged fact for the commit and for this turn's own recalls. */
-export function stageFact(pass: Pass, key: string, fact: Remember, body: RecordBody): void {
-  const { id, purpose, content, expiresInMs } = fact;
+export function stageFact(
+  pass: Pass,
+  key: string,
+  fact: Remember,
+  derivedFrom: readonly Selected[],
+  body: RecordBody,
+): void {
+  const { id, purpose, content, expiresInMs, accessWindowMs } = fact;
   pass.memories.push({
     key,
     id,
@@ -132,113 +202,10 @@ export function stageFact(pass: Pass, key: string, fact: Remember, body: RecordB
     content,
     at: epochMs(body.at),
     expiresAt: expiresInMs === undefined ? null : epochMs(body.at + expiresInMs),
+    ...(accessWindowMs === undefined ? {} : { windowMs: accessWindowMs }),
+    derivedFrom,
+    label: labelIn(body),
   });
-}
-
-/** The selection of a recall, as an effect: ids by hash, versions, commitments and the cutoff; no content. */
-export function recallEffect(pass: Pass, query: Recall): Effect<unknown> {
-  const { runtime, scope } = pass.setup;
-  const limit = query.limit ?? limits.recallDefault;
-  if (!Number.isSafeInteger(limit) || limit < 1 || limit > limits.recallMax) {
-    throw bad('limit', `1 to ${limits.recallMax}`, String(limit));
-  }
-  return {
-    kind: 'memory.recall',
-    args: { purpose: query.purpose, limit },
-    mutates: false,
-    perform: async () => {
-      const cutoff = Math.max(runtime.clock.now(), pass.instant);
-      const rows = await runtime.store.memories(scope);
-      const seen = rows
-        .filter((row) => row.purpose === query.purpose && row.scope === scope)
-        .filter((row) => row.expiresAt === null || row.expiresAt > cutoff)
-        .sort(byRank)
-        .slice(0, limit);
-      const items = seen.map(({ key, version, commitment }) => ({ key, version, commitment }));
-      return { cutoff, items };
-    },
-  };
-}
-
-/** ME-8: trusted first, then newest, then id; the order is part of the contract. */
-function byRank(left: MemoryVersion, right: MemoryVersion): number {
-  if (left.trusted !== right.trusted) return left.trusted ? -1 : 1;
-  return right.createdAt - left.createdAt || (left.key < right.key ? -1 : 1);
-}
-
-/** The items of a selection, live and replayed alike, under what this turn has staged itself. */
-export async function materialise(
-  pass: Pass,
-  step: string,
-  query: Recall,
-  found: unknown,
-): Promise<readonly RecalledItem[]> {
-  const { runtime, ref, sealer, scope } = pass.setup;
-  const { items } = found as { items: readonly Selected[] };
-  const own = new Map(
-    pass.memories.filter((fact) => fact.purpose === query.purpose).map((fact) => [fact.key, fact]),
-  );
-  const wanted = items.filter((item) => !own.has(item.key));
-  const rows = await runtime.store.memoryVersions(scope, wanted);
-  const stored: RecalledItem[] = [];
-  for (const [at, item] of wanted.entries()) {
-    const row = rows[at] ?? null;
-    if (row === null) {
-      throw new AgentError('a remembered fact that was selected is gone', {
-        code: 'memory_erased',
-      });
-    }
-    const context = memoryContext(ref.tenant, row.key, row.version);
-    const body = (await openPayload(runtime.store, sealer, context, row.payload)) as MemoryBody;
-    if (row.commitment !== item.commitment || commitmentOf(sealer, row, body) !== item.commitment) {
-      throw new EffectError('a remembered fact is not what was selected', {
-        code: 'memory_tampered',
-        disposition: 'in_doubt',
-        effectKey: '',
-        step,
-        undecided: true,
-      });
-    }
-    stored.push(itemOf(row, body));
-  }
-  const staged = [...own.values()].map((fact) => ({
-    id: fact.id,
-    version: 0,
-    purpose: fact.purpose,
-    content: fact.content,
-    trust: 'untrusted' as const,
-    at: toIso(fact.at),
-  }));
-  const all = [...staged.toReversed(), ...stored];
-  const rank = (item: RecalledItem): number => (item.trust === 'trusted' ? 0 : 1);
-  return all
-    .sort((left, right) => rank(left) - rank(right))
-    .slice(0, query.limit ?? limits.recallDefault);
-}
-
-function itemOf(row: MemoryVersion, body: MemoryBody): RecalledItem {
-  return {
-    id: body.id,
-    version: row.version,
-    purpose: row.purpose,
-    content: body.content,
-    trust: row.trusted ? 'trusted' : 'untrusted',
-    at: toIso(row.createdAt),
-  };
-}
-
-function commitmentOf(
-  sealer: Sealer,
-  row: Omit<MemoryVersion, 'commitment' | 'payload'>,
-  body: MemoryBody,
-): string {
-  const { key, version, purpose, trusted, scope, createdAt, expiresAt } = row;
-  const whole = { key, version, purpose, trusted, scope, createdAt, expiresAt, body };
-  return sealer.mac('turnstone.memory.1', new TextEncoder().encode(encode(whole)));
-}
-
-function memoryContext(tenant: Pass['setup']['ref']['tenant'], key: string, version: number) {
-  return { tenant, thread: key as ThreadId, turn: '' as const, use: 'memory', at: version };
 }
 
 export interface PreparedMemories {
@@ -253,7 +220,7 @@ export const noMemories: PreparedMemories = { writes: [], parts: [], refused: nu
 /** The versions a commit writes, over what is current now. */
 export async function stagedMemories(pass: Pass, now: EpochMs): Promise<PreparedMemories> {
   if (pass.memories.length === 0) return noMemories;
-  const { runtime, ref, sealer, scope, agent } = pass.setup;
+  const { runtime, ref, sealer, scope } = pass.setup;
   const keys = [...new Set(pass.memories.map(({ key }) => key))];
   const heads = await runtime.store.memoryHeads(scope, keys);
   const base = splitScope(scope).base;
@@ -267,58 +234,46 @@ export async function stagedMemories(pass: Pass, now: EpochMs): Promise<Prepared
     }
     const seen = head?.version ?? 0;
     const facts = pass.memories.filter((fact) => fact.key === key);
+    const sources = facts.flatMap(({ derivedFrom }) => derivedFrom);
+    if (sources.length > 0 && (await missingSource(pass, sources)) !== null) {
+      const message = `what memory "${facts[0]?.id}" was made from was forgotten meanwhile`;
+      return { ...noMemories, refused: { code: 'memory_source_gone', message } };
+    }
     for (const [index, fact] of facts.entries()) {
       const version = seen + index + 1;
       const body: MemoryBody = {
         id: fact.id,
         content: fact.content,
-        sources: [`agent:${agent.name}`],
+        sources: fact.label.sources,
       };
       const row = {
         key,
         version,
         purpose: fact.purpose,
-        trusted: false,
+        trusted: fact.label.trust === 'trusted',
+        sensitivity: fact.label.sensitivity,
         scope,
         createdAt: now,
         expiresAt: fact.expiresAt,
+        ...(fact.windowMs === undefined ? {} : { windowMs: fact.windowMs }),
+        ...(fact.derivedFrom.length === 0 ? {} : { derivedFrom: fact.derivedFrom }),
       };
-      const sealed = sealText(sealer, memoryContext(ref.tenant, key, version), encode(body));
-      parts.push(sealed.parts);
-      const commitment = commitmentOf(sealer, row, body);
-      const next = { ...row, payload: sealed.payload, commitment };
+      const { next, parts: set } = sealVersion(sealer, ref.tenant, row, body);
+      parts.push(set);
       writes.push({ next, seen, current: index === facts.length - 1 });
     }
   }
   return { writes, parts, refused: null };
 }
 
-/** Facts of a subject, for an operator; nothing of an erased one. */
-export async function readMemories(
-  runtime: Runtime,
-  of: {
-    readonly tenant: Pass['setup']['ref']['tenant'];
-    readonly scope: string;
-    readonly sealer: Sealer;
-  },
-  purpose: string | null,
-): Promise<readonly RecalledItem[]> {
-  if (!isSubjectScope(of.scope)) return [];
-  const now = runtime.clock.now();
-  const rows = (await runtime.store.memories(of.scope))
-    .filter((row) => row.scope === of.scope && (purpose === null || row.purpose === purpose))
-    .filter((row) => row.expiresAt === null || row.expiresAt > now)
-    .sort(byRank);
-  return Promise.all(
-    rows.map(async (row) => {
-      const context = memoryContext(of.tenant, row.key, row.version);
-      const body = (await openPayload(
-        runtime.store,
-        of.sealer,
-        context,
-        row.payload,
-      )) as MemoryBody;
-      return itemOf(row, body);
-    }),
-  );
+/** A version as it is stored: sealed, with the commitment over all that governs it (ME-9). */
+export function sealVersion(
+  sealer: Sealer,
+  tenant: TenantId,
+  row: Omit<MemoryVersion, 'commitment' | 'payload'>,
+  body: MemoryBody,
+): { readonly next: MemoryVersion; readonly parts: PartSet | null } {
+  const sealed = sealText(sealer, memoryContext(tenant, row.key, row.version), encode(body));
+  const commitment = commitmentOf(sealer, row, body);
+  return { next: { ...row, payload: sealed.payload, commitment }, parts: sealed.parts };
 }

@@ -8,6 +8,7 @@
 import type { StopRequest } from '../ports/store.ts';
 import type { StateChange } from '../protocol/checkpoint.ts';
 import { doubtsOf } from '../protocol/doubt.ts';
+import type { AgentError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import { Meter } from '../protocol/meter.ts';
@@ -19,13 +20,14 @@ import type { DeclaredEffect } from './declared-effect.ts';
 import { runEffect } from './effect-runner.ts';
 import type { GroupScope } from './groups.ts';
 import { abortGroups, settling } from './groups.ts';
+import { Labels } from './labelled.ts';
 import type { StagedMemory } from './memories.ts';
 import { never } from './never.ts';
 import { notAwaited, type PassEnd, type PassSetup } from './pass-setup.ts';
 import { progressWatch } from './progress-watch.ts';
 import type { KeyUse } from './receipts.ts';
 import type { Divergence } from './resume-point.ts';
-import { attemptKey, recordedAs } from './resume-point.ts';
+import { missingFrom } from './resume-point.ts';
 import { Scheduler } from './scheduler.ts';
 import type { Act } from './turn-context.ts';
 import { type EffectError, TurnSuspendedError } from './turn-context.ts';
@@ -46,6 +48,9 @@ export class Pass {
   readonly staged: StagedAct[] = [];
   /** Facts of this pass, whoever staged them first. */
   readonly memories: StagedMemory[] = [];
+  readonly labels: Labels;
+  /** A selection that is gone: why code leaves its journal (ME-10). */
+  lostMemory: AgentError | null = null;
   /** Steps as this pass met them, with how each is taken back. */
   readonly steps = new Map<string, StepState>();
   /** First uses of business keys, by kind and key (K-35). */
@@ -81,6 +86,7 @@ export class Pass {
   constructor(setup: PassSetup) {
     this.setup = setup;
     this.#instant = setup.admittedAt;
+    this.labels = new Labels(setup.agent.inputLabel);
     this.#lookedAt = setup.runtime.clock.monotonicMs();
     for (const body of setup.history.bodies()) this.meter.add(body);
     this.#done = new Promise((resolve) => {
@@ -215,6 +221,7 @@ export class Pass {
 
   /** Moves the turn's clock to a settled record. */
   heard(body: RecordBody): void {
+    this.labels.heard(body);
     if (body.at > this.#instant) this.#instant = body.at as EpochMs;
   }
 
@@ -258,6 +265,8 @@ export class Pass {
   }
 
   diverged(divergence: Divergence): void {
+    const error = this.lostMemory;
+    if (error !== null) return this.stop({ kind: 'threw', error });
     this.stop({ kind: 'diverged', divergence });
   }
 
@@ -281,16 +290,7 @@ export class Pass {
     if (left === undefined) return true;
     const asked = this.#firstWaiting[0];
     if (!('site' in left.body)) return true;
-    this.diverged({
-      site: left.body.site,
-      recorded: recordedAs(left.body),
-      asked:
-        asked === undefined
-          ? null
-          : { kind: asked.declared.kind, key: attemptKey(asked.site, 1, asked.declared) },
-      moved: 'missing',
-      seq: left.body.seq,
-    });
+    this.diverged(missingFrom(left.body, asked));
     return false;
   }
 

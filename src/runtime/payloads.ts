@@ -25,7 +25,16 @@ export function sealContext(ref: TurnRef, use: string, at: number): SealContext 
 
 /** Seals canonical text; above `limits.inlinePayloadBytes` it goes to parts. Throws `payload_too_large`. */
 export function sealText(sealer: Sealer, context: SealContext, plain: string): SealedValue {
-  const bytes = utf8.encode(plain);
+  return sealBytes(sealer, context, utf8.encode(plain), limits.inlinePayloadBytes);
+}
+
+/** Seals bytes; above `inlineBytes` they go to parts. Throws `payload_too_large`. */
+export function sealBytes(
+  sealer: Sealer,
+  context: SealContext,
+  bytes: Uint8Array,
+  inlineBytes: number,
+): SealedValue {
   if (bytes.byteLength > limits.payloadBytesMax) {
     throw new TurnstoneError(
       'payload_too_large',
@@ -34,7 +43,7 @@ export function sealText(sealer: Sealer, context: SealContext, plain: string): S
     );
   }
   const sealed = sealer.seal(bytes, context);
-  if (bytes.byteLength <= limits.inlinePayloadBytes) {
+  if (bytes.byteLength <= inlineBytes) {
     return { payload: { kind: 'inline', bytes: sealed }, parts: null };
   }
   const parts: Uint8Array[] = [];
@@ -60,7 +69,17 @@ export async function openPayload(
   context: SealContext,
   payload: SealedPayload,
 ): Promise<unknown> {
+  return decode(text.decode(await openBytes(store, sealer, context, payload)));
+}
+
+/** The bytes of a payload, reading parts where it has any. */
+export async function openBytes(
+  store: Pick<TurnStore, 'getParts'>,
+  sealer: Sealer,
+  context: SealContext,
+  payload: SealedPayload,
+): Promise<Uint8Array> {
   const sealed =
     payload.kind === 'inline' ? payload.bytes : await store.getParts(context.tenant, payload);
-  return decode(text.decode(sealer.open(sealed, context)));
+  return sealer.open(sealed, context);
 }

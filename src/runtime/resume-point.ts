@@ -183,3 +183,20 @@ function compare(
     seq: body.seq,
   };
 }
+
+/** A record the code did not ask for, though it came to the end of what it asks (T7). */
+export function missingFrom(
+  body: Extract<RecordBody, { readonly site: Site }>,
+  asked: { readonly site: Site; readonly declared: DeclaredEffect } | undefined,
+): Divergence {
+  return {
+    site: body.site,
+    recorded: recordedAs(body),
+    asked:
+      asked === undefined
+        ? null
+        : { kind: asked.declared.kind, key: attemptKey(asked.site, 1, asked.declared) },
+    moved: 'missing',
+    seq: body.seq,
+  };
+}

@@ -2,16 +2,16 @@
 //   T12  the key is destroyed first, by one conditional write that a hold refuses; rows go after it, and a crash
 //        in between leaves noise that a repeat removes. Whoever read the key before is refused at its commit.
 
-import type { KeyRow } from '../ports/store.ts';
-import type { ErasureRow } from '../ports/subjects.ts';
+import type { ErasureRow, KeyRow } from '../ports/subjects.ts';
 import { encode } from '../protocol/canonical.ts';
 import { base64url, hashParts } from '../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../protocol/errors.ts';
 import type { SubjectId, TenantId, ThreadId } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import { scopeTag } from '../protocol/scopes.ts';
+import { heldMemories } from './forget.ts';
 import { Keyring } from './keyring.ts';
-import { readMemories } from './memories.ts';
+import { readMemories } from './recall.ts';
 import type { Runtime } from './runtime.ts';
 import type { RecalledItem } from './turn-context.ts';
 
@@ -58,7 +58,15 @@ export async function eraseSubject(
 ): Promise<ErasureRow> {
   const { tenant } = person;
   const { scope } = await placeOf(runtime, person);
-  const before = await change(runtime, tenant, scope, (row) => {
+  const before = await change(runtime, tenant, scope, async (row) => {
+    // ME-14: read after the key row; a hold that is put later has counted its lifecycle on.
+    const held = row.state === 'erased' ? [] : await heldMemories(runtime, scope);
+    if (held.length > 0) {
+      throw new TurnstoneError('legal_hold', 'a legal hold stands on what is remembered', {
+        retry: 'never',
+        details: { held: held.join(' ') },
+      });
+    }
     if (row.hold !== undefined) {
       throw new TurnstoneError('legal_hold', 'a legal hold stands on this subject', {
         retry: 'never',
@@ -66,7 +74,8 @@ export async function eraseSubject(
       });
     }
     if (row.state === 'erased') return row;
-    return { ...row, state: 'erased', generation: row.generation + 1, wrapped: null };
+    const { removal: _, ...rest } = row;
+    return { ...rest, state: 'erased', generation: row.generation + 1, wrapped: null };
   });
   const after = (await keyRow(runtime, tenant, scope)) ?? before;
   const known = await runtime.store.erasure(tenant, scope);
@@ -163,7 +172,7 @@ async function change(
   runtime: Runtime,
   tenant: TenantId,
   scope: string,
-  decide: (row: KeyRow) => KeyRow,
+  decide: (row: KeyRow) => KeyRow | Promise<KeyRow>,
 ): Promise<KeyRow> {
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const row = await keyRow(runtime, tenant, scope);
@@ -180,7 +189,7 @@ async function change(
       if (made.kind === 'unknown') throw unavailable(made.cause);
       continue;
     }
-    const next = decide(row);
+    const next = await decide(row);
     if (next === row) return row;
     const counted = { ...next, lifecycle: row.lifecycle + 1 };
     const changed = await runtime.store.changeKey(tenant, row, counted);

@@ -176,16 +176,6 @@ async function sealSegment(
   text: string,
   parts: PartSet[],
 ): Promise<CheckpointSegment> {
-  if (Buffer.byteLength(text) > limits.checkpointBytesMax) {
-    throw new TurnstoneError(
-      'payload_too_large',
-      `checkpoint: expected at most ${limits.checkpointBytesMax} bytes, got ${Buffer.byteLength(text)}`,
-      {
-        retry: 'never',
-        details: { limit: limits.checkpointBytesMax, size: Buffer.byteLength(text) },
-      },
-    );
-  }
   const sealer = await of.keyring.writer(scope);
   const sealed = sealText(sealer, checkpointContext(of.ref, revision), text);
   if (sealed.parts !== null) parts.push(sealed.parts);
@@ -197,4 +187,25 @@ function tailBytes(tail: readonly CheckpointSegment[]): number {
     (sum, { payload }) => sum + (payload.kind === 'inline' ? payload.bytes.byteLength : 96),
     0,
   );
+}
+
+/** Why a turn's changes may not be committed: its thread's state would grow past the limit. Shrinking is always allowed. */
+export function overgrowth(
+  state: FoldedState,
+  scope: string,
+  changes: readonly StateChange[],
+): { readonly code: string; readonly message: string } | null {
+  if (changes.length === 0) return null;
+  const size = bytesOf(foldState(state, scope, changes));
+  if (size <= limits.checkpointBytesMax || size <= bytesOf(state)) return null;
+  return {
+    code: 'checkpoint_too_large',
+    message: `the thread's state: expected at most ${limits.checkpointBytesMax} bytes, got ${size}`,
+  };
+}
+
+function bytesOf(state: FoldedState): number {
+  let bytes = 0;
+  for (const [, share] of sharesOf(state)) bytes += Buffer.byteLength(encode(share));
+  return bytes;
 }

@@ -3,12 +3,15 @@
 // Everything between effects is deterministic: time, randomness and ids come from here, and the only
 // awaits agent code makes are those of this context (T7). Effects started together share writes.
 
+import type { SearchPair } from '../ports/embedder.ts';
 import type { AtomicEntries } from '../ports/lent.ts';
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import type { Disposition, Recovery } from '../protocol/effect-decision.ts';
 import { AgentError } from '../protocol/errors.ts';
 import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
+import type { Sensitivity, Trust } from '../protocol/labels.ts';
 import type { Spend } from '../protocol/record.ts';
+import type { Labelled, Sink } from './labelled.ts';
 
 /** What one attempt is told; both identities exist durably before it runs (K-29, T5). */
 export interface EffectCall {
@@ -76,6 +79,19 @@ export interface Effect<T> {
   readonly key?: string;
   /** Declared cost: recorded at once and reserved in the budget (rulings 3, 17). */
   readonly cost?: Partial<Spend>;
+  /**
+   * What its output is: untrusted and internal unless this says otherwise, from `effect:<kind>`. Recorded with the
+   * output, so that a later declaration does not relabel it.
+   */
+  readonly label?: {
+    readonly trust?: Trust;
+    readonly sensitivity?: Sensitivity;
+    readonly source?: string;
+  };
+  /** What its arguments must be; the agent's `sinks` of its kind count as well. */
+  readonly sink?: Sink;
+  /** Facts its policy is asked with, beside kind, actor and subject. */
+  readonly policyFacts?: Readonly<Record<string, string>>;
   perform(call: EffectCall): Promise<T>;
   /** Used with recovery `reconcile`; absent means inconclusive (RE-4). */
   probe?(call: EffectCall): Promise<ProbeAnswer>;
@@ -178,8 +194,13 @@ export interface Remember {
   /** Must be the turn's subject; default that. */
   readonly subject?: string;
   readonly purpose: string;
+  /** JSON-like, or a labelled value: the fact then carries its label, else that of all this turn has seen (ME-3). */
   readonly content: unknown;
   readonly expiresInMs?: number;
+  /** Milliseconds it may stay unread before a sweep takes it; a recall with `refreshAccess` opens them again. */
+  readonly accessWindowMs?: number;
+  /** Recalled facts it was made from: it is forgotten with them when one is forgotten in cascade. */
+  readonly derivedFrom?: readonly RecalledItem[];
 }
 
 export interface Recall {
@@ -187,6 +208,48 @@ export interface Recall {
   readonly purpose: string;
   /** Default 20. */
   readonly limit?: number;
+  /** Opens the access windows of what is found again. */
+  readonly refreshAccess?: boolean;
+}
+
+/** What a release makes of a label. */
+export interface Release {
+  readonly trust?: Trust;
+  readonly sensitivity?: Sensitivity;
+  /** Why it may be; at most `limits.noteBytes`. */
+  readonly reason: string;
+}
+
+/** A search by meaning among what a recall of this purpose would see. */
+export interface Search {
+  readonly purpose: string;
+  readonly text: string;
+  /** Default 20. */
+  readonly limit?: number;
+  /** What `pairSearch` made. */
+  readonly using: SearchPair;
+}
+
+export interface FoundItem extends RecalledItem {
+  /** Higher is nearer. */
+  readonly score: number;
+}
+
+export interface Forget {
+  readonly id: string;
+  /** Also removes every version that was derived from it, however far. Default false. */
+  readonly cascade?: boolean;
+}
+
+export interface Removed {
+  /** Ids that are gone whole, and versions in all. */
+  readonly items: number;
+  readonly versions: number;
+}
+
+export interface Swept extends Removed {
+  /** Milliseconds of the epoch; what had lapsed by then went. */
+  readonly cutoff: number;
 }
 
 export interface RecalledItem {
@@ -194,7 +257,12 @@ export interface RecalledItem {
   readonly version: number;
   readonly purpose: string;
   readonly content: unknown;
-  readonly trust: 'trusted' | 'untrusted';
+  readonly trust: Trust;
+  readonly sensitivity: Sensitivity;
+  /** Where it came from. */
+  readonly sources: readonly string[];
+  /** Keyed digest of everything the version holds; empty for a fact this turn staged. */
+  readonly commitment: string;
   /** ISO 8601. */
   readonly at: string;
 }
@@ -239,6 +307,15 @@ export interface TurnContext {
   note(text: string): void;
   /** Announces, performs and records one call [T5, T6, T7]. Throws `EffectError` when it failed or is in doubt. */
   effect<T>(effect: Effect<T>): Promise<T>;
+  /** The same, but the output stays wrapped with its label and the turn counts as not having seen it. */
+  labelled<T>(effect: Effect<T>): Promise<Labelled<T>>;
+  /** Takes a wrapped value out; from here on plain values of this turn carry its label too. */
+  open<T>(value: Labelled<T>): T;
+  /**
+   * Answers a value under a better label, for a stated reason: an effect of the kind `label.release`, journaled, and
+   * asked of the policy with the labels before and after (ME-11).
+   */
+  release<T>(value: T | Labelled<T>, to: Release): Promise<Labelled<T>>;
   /** Suspends the turn until a person answers or the deadline passes [T10]. */
   approval(request: ApprovalRequest): Promise<ApprovalAnswer>;
   /** Suspends the turn until an event of this type and correlation comes, or the deadline passes. */
@@ -256,6 +333,12 @@ export interface TurnContext {
   remember(fact: Remember): Promise<void>;
   /** Facts of the turn's subject and one purpose, trusted first, then newest; the selection is recorded. */
   recall(query: Recall): Promise<readonly RecalledItem[]>;
+  /** Facts nearest in meaning; the query, its vector and the selection are recorded (ME-20). */
+  search(query: Search): Promise<readonly FoundItem[]>;
+  /** Removes a fact of the turn's subject, at once; what a hold keeps refuses it (`legal_hold`). A repeat removes nothing. */
+  forget(what: Forget): Promise<Removed>;
+  /** Removes facts of the turn's subject that have lapsed, at once, except what is held. */
+  sweepMemories(): Promise<Swept>;
   /** Changes or reads a case, as an effect. */
   case(change: CaseChange): Promise<{ readonly version: number; readonly status: string }>;
   /** Runs a named part; names are unique in a turn. Steps started together run together. */

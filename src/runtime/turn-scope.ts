@@ -4,34 +4,26 @@
 //   T7   ordinals count dispatches of one (step, phase); a finished step must have read its whole slice.
 //   Decision 12  notes are deduplicated by their place in the step.
 
-import { encode } from '../protocol/canonical.ts';
-import type { StateChange } from '../protocol/checkpoint.ts';
-import { applyChange, foldState, valueAt } from '../protocol/checkpoint.ts';
 import { hmacParts } from '../protocol/digest.ts';
-import { AgentError, TurnstoneError } from '../protocol/errors.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import { parseStepName } from '../protocol/ids.ts';
 import type { Phase } from '../protocol/keys.ts';
+import { undeclared } from '../protocol/labels.ts';
 import { limits } from '../protocol/limits.ts';
 import type { Site } from '../protocol/record.ts';
 import { exhausted } from './budget-pause.ts';
 import { caseEffect } from './cases.ts';
-import { declareEffect } from './declared-effect.ts';
 import type { GroupDispatch } from './groups.ts';
 import { GroupScope, settling } from './groups.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
-import {
-  checkFact,
-  checkSubject,
-  demandOwn,
-  materialise,
-  ownerEffect,
-  recallEffect,
-  stageFact,
-} from './memories.ts';
+import { bindFor, declareIn, releaseOf } from './label-verbs.ts';
+import { Labelled } from './labelled.ts';
+import * as verbs from './memory-verbs.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
-import { stageDispatch } from './staged-dispatch.ts';
+import { besideGroup, refusedEffect } from './scope-refusals.ts';
+import { stateOf } from './state-overlay.ts';
 import type {
   Act,
   ApprovalAnswer,
@@ -41,10 +33,16 @@ import type {
   EffectGroup,
   EventAnswer,
   EventRequest,
+  Forget,
+  FoundItem,
   Recall,
   RecalledItem,
+  Release,
   Remember,
+  Removed,
+  Search,
   StepOptions,
+  Swept,
   ThreadState,
   TurnContext,
 } from './turn-context.ts';
@@ -133,34 +131,65 @@ export class TurnScope implements TurnContext {
   }
 
   async effect<T>(effect: Effect<T>): Promise<T> {
+    return this.open(await this.labelled(effect));
+  }
+
+  async labelled<T>(effect: Effect<T>): Promise<Labelled<T>> {
     if (this.#closed) return never();
-    if (this.#pass.setup.agent.deferredOnly(effect.kind)) {
-      throw refused(
+    const pass = this.#pass;
+    if (pass.setup.agent.deferredOnly(effect.kind)) {
+      throw refusedEffect(
         'kind',
         'a kind that may be called inline; this one is only deferred',
         effect.kind,
       );
     }
-    const declared = declareEffect(effect as Effect<unknown>);
+    const declared = declareIn(pass, effect as Effect<unknown>);
     if (declared.mutates && this.#group?.open === true)
       throw besideGroup(this.#group, declared.kind);
-    return (await this.#pass.dispatch(this.#nextSite(), declared)) as T;
+    const site = this.#nextSite();
+    const value = (await this.#heard(declared.kind, pass.dispatch(site, declared))) as T;
+    return new Labelled(value, pass.labels.of(site, declared.kind));
+  }
+
+  /** What a call fails with is seen in the open. */
+  async #heard(kind: string, call: Promise<unknown>): Promise<unknown> {
+    try {
+      return await call;
+    } catch (error) {
+      this.#pass.labels.see(undeclared(`effect:${kind}`));
+      throw error;
+    }
+  }
+
+  open<T>(value: Labelled<T>): T {
+    this.#pass.labels.see(value.label);
+    return Labelled.valueOf(value);
+  }
+
+  async release<T>(value: T | Labelled<T>, to: Release): Promise<Labelled<T>> {
+    const { effect, released } = releaseOf(this.#pass, value, to);
+    await this.labelled(effect);
+    return released;
   }
 
   openGroup(name: string, resources: readonly string[]): EffectGroup {
     if (this.#group?.open === true) throw besideGroup(this.#group, `group "${name}"`);
     const place = { step: this.#step, phase: this.#phase };
     const dispatch: GroupDispatch = {
-      member: (effect, as) => {
+      member: async (effect, as) => {
         if (this.#closed && !as.reversal) return never();
-        const declared = { ...declareEffect(effect), ...as };
-        return this.#pass.dispatch(this.#nextSite(), declared);
+        const declared = { ...declareIn(this.#pass, effect), ...as };
+        const site = this.#nextSite();
+        const value = await this.#heard(declared.kind, this.#pass.dispatch(site, declared));
+        this.#pass.labels.see(this.#pass.labels.of(site, declared.kind));
+        return value;
       },
       atomic: (group, effects) => {
         if (this.#closed) return never();
         const members = effects.map(({ kind, args, entries }) => ({
           site: this.#nextSite(),
-          declared: { ...declareEffect({ kind, args, perform: never }), group },
+          declared: { ...declareIn(this.#pass, { kind, args, perform: never }), group },
           entries,
         }));
         return this.#pass.together(members);
@@ -179,12 +208,18 @@ export class TurnScope implements TurnContext {
 
   async approval(request: ApprovalRequest): Promise<ApprovalAnswer> {
     if (this.#closed) return never();
-    return (await this.#pass.wait(this.#nextSite(), approvalSpec(request))) as ApprovalAnswer;
+    const action = bindFor(this.#pass, 'approval', request.action);
+    const spec = approvalSpec({ ...request, action });
+    const answer = (await this.#pass.wait(this.#nextSite(), spec)) as ApprovalAnswer;
+    this.#pass.labels.see(undeclared('approval'));
+    return answer;
   }
 
   async event(request: EventRequest): Promise<EventAnswer> {
     if (this.#closed) return never();
-    return (await this.#pass.wait(this.#nextSite(), eventSpec(request))) as EventAnswer;
+    const answer = (await this.#pass.wait(this.#nextSite(), eventSpec(request))) as EventAnswer;
+    this.#pass.labels.see(undeclared(`event:${request.type}`));
+    return answer;
   }
 
   async sleep(ms: number): Promise<void> {
@@ -194,41 +229,38 @@ export class TurnScope implements TurnContext {
 
   async act(act: Act): Promise<string> {
     if (this.#closed) return never();
-    return this.#pass.act(this.#nextSite(), act);
+    const args = bindFor(this.#pass, act.kind, act.args);
+    return this.#pass.act(this.#nextSite(), { ...act, args });
   }
 
   async remember(fact: Remember): Promise<void> {
-    if (this.#closed) return never();
-    const pass = this.#pass;
-    checkFact(pass, fact);
     if (this.#group?.open === true) throw besideGroup(this.#group, `memory "${fact.id}"`);
-    const key = demandOwn(fact, await this.effect(ownerEffect(pass, fact)));
-    const { id, purpose, content, expiresInMs = null } = fact;
-    const site = this.#nextSite();
-    await stageDispatch(pass, site, {
-      kind: 'memory.remember',
-      args: { id, purpose, content, expiresInMs },
-      facts: (own) => ({ kind: 'MemoryStaged', site, key: own, purpose }),
-      staged: (body) => stageFact(pass, key, fact, body),
-    });
+    return this.#closed ? never() : verbs.remember(this.#verb, fact);
   }
 
   async recall(query: Recall): Promise<readonly RecalledItem[]> {
-    if (this.#closed) return never();
-    const pass = this.#pass;
-    checkSubject(pass, query.subject);
-    const found = await this.effect(recallEffect(pass, query));
-    const settle = pass.scheduler.begin();
-    return new Promise((resolve, reject) => {
-      materialise(pass, this.#step, query, found).then(
-        (items) => settle(() => resolve(items)),
-        (error: unknown) => {
-          const known = error instanceof AgentError || error instanceof EffectError;
-          if (known) settle(() => reject(error));
-          else pass.stop({ kind: 'broken', error });
-        },
-      );
-    });
+    return this.#closed ? never() : verbs.recall(this.#verb, query);
+  }
+
+  async search(query: Search): Promise<readonly FoundItem[]> {
+    return this.#closed ? never() : verbs.search(this.#verb, query);
+  }
+
+  async forget(what: Forget): Promise<Removed> {
+    return verbs.forget(this.#verb, what);
+  }
+
+  async sweepMemories(): Promise<Swept> {
+    return verbs.sweepLapsed(this.#verb);
+  }
+
+  get #verb(): verbs.VerbPlace {
+    return {
+      pass: this.#pass,
+      step: this.#step,
+      effect: async (effect) => Labelled.valueOf(await this.labelled(effect)),
+      nextSite: () => this.#nextSite(),
+    };
   }
 
   async case(change: CaseChange): Promise<{ readonly version: number; readonly status: string }> {
@@ -361,41 +393,4 @@ export class TurnScope implements TurnContext {
     const mac = hmacParts(this.#pass.setup.seed, 'turnstone.draw.1', [this.#step, this.#draws]);
     return Uint8Array.from(mac.subarray(0, count));
   }
-}
-
-function besideGroup(group: GroupScope, what: string): TurnstoneError {
-  return new TurnstoneError(
-    'invalid_effect',
-    `${what}: expected nothing that mutates beside the open group "${group.name}"`,
-    { retry: 'never', details: { group: group.name } },
-  );
-}
-
-function refused(field: string, expected: string, got: string): TurnstoneError {
-  return new TurnstoneError('invalid_effect', `effect.${field}: expected ${expected}, got ${got}`, {
-    retry: 'never',
-    details: { field: `effect.${field}`, expected, got },
-  });
-}
-
-function stateOf(pass: Pass): ThreadState {
-  const { setup, changes } = pass;
-  const current = (key: string): unknown =>
-    valueAt(foldState(setup.state, setup.scope, changesOf(changes, key)), key);
-  const stage = (change: StateChange): void => {
-    encode('value' in change ? change.value : null);
-    applyChange(change.key, current(change.key), change);
-    changes.push(change);
-  };
-  return {
-    get: (key) => current(key),
-    set: (key, value) => stage({ op: 'set', key, value }),
-    delete: (key) => stage({ op: 'delete', key }),
-    append: (key, value) => stage({ op: 'append', key, value }),
-    add: (key, by) => stage({ op: 'add', key, by }),
-  };
-}
-
-function changesOf(changes: readonly StateChange[], key: string): readonly StateChange[] {
-  return changes.filter((change) => change.key === key);
 }

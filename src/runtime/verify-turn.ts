@@ -75,7 +75,9 @@ export async function verifyTurn(runtime: Runtime, ref: TurnRef): Promise<Strict
     deadlineAt: null,
     drain: null,
   });
-  return { ...judge(await pass.run(), history), declaration: digests };
+  const end = await pass.run();
+  if (pass.lostMemory !== null) return cannot('erased', { declaration: digests });
+  return { ...judge(end, history), declaration: digests };
 }
 
 function readHistory(positions: Parameters<typeof historyOf>[0]): History | StrictVerdict {

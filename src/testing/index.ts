@@ -7,6 +7,7 @@ export { Process } from './process.ts';
 export type { Behaviour, LedgerEntry, ProviderServer } from './provider-server.ts';
 export { providerServer } from './provider-server.ts';
 export { queueCases } from './queue-conformance.ts';
+export { type ModelScript, ScriptedModel } from './scripted-model.ts';
 export { ScriptedProvider } from './scripted-provider.ts';
 export { injectSdkFaults } from './sdk-faults.ts';
 export { storeCases } from './store-conformance.ts';

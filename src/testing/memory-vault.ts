@@ -8,7 +8,8 @@ import {
   createSecretKey,
   randomBytes,
 } from 'node:crypto';
-import type { KeyRow } from '../ports/store.ts';
+import type { KeyRow } from '../ports/subjects.ts';
+
 import type { SealContext, Sealer, Vault } from '../ports/vault.ts';
 import { base64url, framed } from '../protocol/digest.ts';
 import { TurnstoneError } from '../protocol/errors.ts';

@@ -1,7 +1,8 @@
 // The store suite, second part: waits, events, acts, receipts, keys, memory and cases.
 //   T10 answered once, before its deadline, while its turn rests; T12 a key changes only as it was seen.
 import { deepEqual, equal, ok } from 'node:assert/strict';
-import type { KeyRow, TurnEnd, TurnStore, Writer } from '../ports/store.ts';
+import type { TurnEnd, TurnStore, Writer } from '../ports/store.ts';
+import type { KeyRow } from '../ports/subjects.ts';
 import type { IntentRow, WaitRow } from '../ports/waits.ts';
 import { genesisHash, recordHash } from '../protocol/chain.ts';
 import type { EpochMs } from '../protocol/ids.ts';

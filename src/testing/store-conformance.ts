@@ -7,11 +7,11 @@ import type {
   Batch,
   ConcludeWrite,
   Head,
-  KeyRow,
   TurnRef,
   TurnStore,
   Writer,
 } from '../ports/store.ts';
+import type { KeyRow } from '../ports/subjects.ts';
 import { genesisHash, recordHash } from '../protocol/chain.ts';
 import { base64url, sha256 } from '../protocol/digest.ts';
 import type { EpochMs } from '../protocol/ids.ts';

@@ -1,6 +1,7 @@
 // Goal: the stack as deployed does the job: API Gateway, Lambda, SQS, DynamoDB and KMS of a local AWS.
 // Method: `cdk bootstrap` and `cdk deploy` with the short profile, then only HTTP and the AWS API.
 import { execFileSync } from 'node:child_process';
+import { CreateTableCommand, DynamoDBClient, GetItemCommand } from '@aws-sdk/client-dynamodb';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Deployed } from '../../scripts/deploy-local.ts';
 import { deploy } from '../../scripts/deploy-local.ts';
@@ -25,12 +26,16 @@ beforeAll(async () => {
   if (started.kind !== 'started') return;
   issuer = await startIssuer();
   provider = await providerServer();
+  await salesTable(started.url);
   deployed = deploy({
     url: started.url,
     stack: 'TurnstoneTest',
     issuer: issuer.url,
     httpAllow: new URL(provider.url).host,
     profile: 'short',
+    agents: 'src/examples/checkout.ts',
+    agentsEnv: `SHOP_URL=${provider.url},SALES_TABLE=sales`,
+    atomicTables: 'sales',
   });
 });
 
@@ -40,6 +45,23 @@ afterAll(async () => {
   await issuer?.close();
   await started.stop();
 });
+
+function dynamodb(url: string): DynamoDBClient {
+  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+  return new DynamoDBClient({ endpoint: url, region: 'us-east-1', credentials });
+}
+
+/** The table of the checkout example: the user's own, beside the stack. */
+async function salesTable(url: string): Promise<void> {
+  await dynamodb(url).send(
+    new CreateTableCommand({
+      TableName: 'sales',
+      BillingMode: 'PAY_PER_REQUEST',
+      AttributeDefinitions: [{ AttributeName: 'id', AttributeType: 'S' }],
+      KeySchema: [{ AttributeName: 'id', KeyType: 'HASH' }],
+    }),
+  );
+}
 
 interface Answer {
   readonly status: number;
@@ -301,4 +323,28 @@ aws(
     expect(after).toEqual(landed.map((count) => count + 20));
   },
   280_000,
+);
+
+aws(
+  `agents of your own run as deployed: a checkout with its ledger row${reason} [T9]`,
+  async () => {
+    const input = { order: 'o1', sku: 'tea', quantity: 2, total: 1500 };
+    const turns = '/v1/threads/shop-1/turns';
+    const before = provider.ledger.length;
+    const sold = await call('POST', turns, { turnId: 'c1', agent: 'checkout', input });
+    expect(sold).toMatchObject({ status: 200, body: { status: 'succeeded', replayed: false } });
+    const paths = provider.ledger.slice(before).map(({ path }) => path);
+    expect(paths).toEqual(['/stock/hold', '/payments/charge', '/mail', '/carrier/ship']);
+    const { Item } = await dynamodb(started.kind === 'started' ? started.url : '').send(
+      new GetItemCommand({ TableName: 'sales', Key: { id: { S: 'sale-o1' } } }),
+    );
+    expect(Item?.cents).toEqual({ N: '1500' });
+    const refused = { ...input, total: '15' };
+    expect(
+      await call('POST', turns, { turnId: 'c2', agent: 'checkout', input: refused }),
+    ).toMatchObject({
+      status: 422,
+      body: { code: 'invalid_input', detail: expect.stringContaining('input.total') },
+    });
+  },
 );

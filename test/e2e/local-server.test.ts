@@ -674,3 +674,28 @@ test('a small soak: the provider refuses, hangs, resets and answers garbage, the
   const said = execFileSync(process.execPath, words, { encoding: 'utf8', timeout: 120_000 });
   expect(said).toContain('agree on every effect');
 }, 150_000);
+
+test('agents of your own in one environment variable: a checkout, its ledger, its refusals [T9]', async () => {
+  const { url } = await start({
+    TURNSTONE_AGENTS: 'src/examples/checkout.ts',
+    SHOP_URL: provider.url,
+  });
+  const input = { order: 'o1', sku: 'tea', quantity: 2, total: 1500 };
+  const post = (turnId: string, sent: unknown) =>
+    callApi(url, 'POST', turns, { body: { turnId, agent: 'checkout', input: sent } });
+  expect(await post('c1', input)).toMatchObject({ status: 200, body: { status: 'succeeded' } });
+  const paths = ['/stock/hold', '/payments/charge', '/mail', '/carrier/ship'];
+  expect(provider.ledger.map(({ path }) => path)).toEqual(paths);
+  expect(await post('c2', { ...input, total: '15' })).toMatchObject({
+    status: 422,
+    body: { code: 'invalid_input', detail: expect.stringContaining('input.total') },
+  });
+  // The same order again under another turn: the ledger refuses its row, what was held is taken back.
+  expect(await post('c3', input)).toMatchObject({ status: 200, body: { status: 'failed' } });
+  expect(provider.ledger.slice(4).map(({ path }) => path)).toEqual([
+    '/stock/hold',
+    '/payments/charge',
+    '/payments/refund',
+    '/stock/release',
+  ]);
+});

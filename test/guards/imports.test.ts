@@ -22,7 +22,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(order.map((room) => [`src/${room}`, below(room)])),
   'src/adapters': ['src/protocol', 'src/ports', 'src/adapters'],
   'src/api': [...below('operator'), 'src/api'],
-  'src/local': [...below('operator'), 'src/adapters', 'src/api', 'src/local'],
+  'src/local': [...below('integrations'), 'src/adapters', 'src/api', 'src/local'],
   'src/index.ts': [...below('agent')],
   'src/examples': ['src/examples'],
   functions: [...below('integrations'), 'src/adapters', 'src/api', 'functions'],

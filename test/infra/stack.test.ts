@@ -7,6 +7,7 @@ import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { build } from 'esbuild';
 import { beforeAll, expect, test } from 'vitest';
+import { ownEnvironment } from '../../infra/own-environment.ts';
 import { profileOf } from '../../infra/profile.ts';
 import { TurnstoneStack } from '../../infra/turnstone-stack.ts';
 
@@ -243,4 +244,36 @@ test('the profile refuses figures that contradict each other', () => {
   expect(readFileSync('infra/profile.ts', 'utf8')).toContain(
     'a lease outlives the longest invocation',
   );
+});
+
+test('own agents get their variables in every function; bad pairs and names of ours are refused', () => {
+  const app = new App({ context: { 'aws:cdk:bundling-stacks': [] } });
+  const made = Template.fromStack(
+    new TurnstoneStack(app, 'Own', {
+      profile: profileOf('standard'),
+      issuer: 'https://issuer.example.com',
+      audience: ['turnstone'],
+      httpAllow: '',
+      policy: '',
+      agents: 'src/examples/checkout.ts',
+      agentsEnv: ownEnvironment('SHOP_URL=https://shop.example.com/?a=b,SALES_TABLE=sales'),
+      atomicTables: ['sales'],
+    }),
+  );
+  const functions = Object.values(made.findResources('AWS::Lambda::Function'));
+  expect(functions).toHaveLength(5);
+  for (const { Properties } of functions)
+    expect(Properties.Environment.Variables).toMatchObject({
+      SHOP_URL: 'https://shop.example.com/?a=b',
+      SALES_TABLE: 'sales',
+    });
+  const refusals: readonly [string, RegExp][] = [
+    ['SHOP_URL', /NAME=value pairs/],
+    ['1=2', /NAME=value pairs/],
+    ['TURNSTONE_TABLE_KEYS=mine', /a name of your own/],
+    ['AWS_REGION=x', /a name of your own/],
+    ['A=1,A=2', /A is there twice/],
+  ];
+  for (const [text, why] of refusals) expect(() => ownEnvironment(text), text).toThrow(why);
+  expect(ownEnvironment(',')).toEqual({});
 });

@@ -1,5 +1,6 @@
 // Journals as files: written once by a release (scripts/record-journal.ts), read for ever, never edited.
-import type { Begun, KeyRow, Position, TurnRef } from '../../src/ports/store.ts';
+import type { Begun, Position, TurnRef } from '../../src/ports/store.ts';
+import type { KeyRow } from '../../src/ports/subjects.ts';
 import { EffectNotAppliedError } from '../../src/protocol/errors.ts';
 import type { AgentDefinition } from '../../src/runtime/agent-definition.ts';
 import { defineTurnAgent } from '../../src/runtime/agent-definition.ts';

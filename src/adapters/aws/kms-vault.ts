@@ -4,7 +4,8 @@
 //   Ruling 21  the context holds tenant, a random key id and the generation, never a subject's name.
 import { randomBytes } from 'node:crypto';
 import type { KMSClient } from '@aws-sdk/client-kms';
-import type { KeyRow } from '../../ports/store.ts';
+import type { KeyRow } from '../../ports/subjects.ts';
+
 import type { Sealer, Vault } from '../../ports/vault.ts';
 import { base64url } from '../../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../../protocol/errors.ts';

@@ -85,6 +85,9 @@ export class DynamoDriver implements TableDriver {
         ConsistentRead: true,
         KeyConditionExpression: condition,
         ...expressions.aliases(),
+        ...(range.last === undefined
+          ? {}
+          : { ScanIndexForward: false, Limit: range.last - rows.length }),
         ...(after === undefined ? {} : { ExclusiveStartKey: after }),
       });
       const page = await this.#reading(() => this.#client.send(command));
@@ -95,7 +98,7 @@ export class DynamoDriver implements TableDriver {
       this.#onRequest?.({ op: 'query', writes: 0, units: readUnits(bytesOf(range, found)) });
       rows.push(...found);
       after = page.LastEvaluatedKey;
-    } while (after !== undefined);
+    } while (after !== undefined && rows.length < (range.last ?? Number.POSITIVE_INFINITY));
     return rows;
   }
 

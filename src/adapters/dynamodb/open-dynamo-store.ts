@@ -1,5 +1,6 @@
 // Opens the store on DynamoDB: the table store over an injected client.
 import type { DynamoDBClient } from '@aws-sdk/client-dynamodb';
+import type { GraphHolder } from '../../ports/graphs.ts';
 import type { TurnStore } from '../../ports/store.ts';
 import { limits } from '../../protocol/limits.ts';
 import type { OnRequest, RetryTools } from '../table/driver.ts';
@@ -19,7 +20,7 @@ export interface DynamoStoreOptions extends RetryTools {
 }
 
 /** The store on four DynamoDB tables that exist already (create-tables.ts, or the stack). */
-export function openDynamoStore(options: DynamoStoreOptions): TurnStore {
+export function openDynamoStore(options: DynamoStoreOptions): TurnStore & GraphHolder {
   return new TableStore({
     driver: new DynamoDriver(options.client, options.tables, options, options.onRequest),
     names: new Names(options.names),

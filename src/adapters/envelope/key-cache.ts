@@ -1,6 +1,7 @@
 // Unwrapped data keys of this process: few, for a short time, overwritten when they leave.
 //   T12  a key is used only for a row that was just read; a row with another id or generation misses.
-import type { KeyRow } from '../../ports/store.ts';
+
+import type { KeyRow } from '../../ports/subjects.ts';
 
 interface Entry {
   readonly key: Uint8Array;

@@ -11,7 +11,8 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
-import type { KeyRow } from '../../ports/store.ts';
+import type { KeyRow } from '../../ports/subjects.ts';
+
 import type { Sealer, Vault } from '../../ports/vault.ts';
 import { base64url, framed } from '../../protocol/digest.ts';
 import { TurnstoneError } from '../../protocol/errors.ts';

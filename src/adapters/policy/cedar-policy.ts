@@ -26,13 +26,13 @@ export class CedarPolicy implements Policy {
 
   async decide(question: PolicyQuestion): Promise<PolicyAnswer> {
     const { isAuthorized } = await this.#load();
-    const { tenant, actor, agent, kind, mutates, recovery, step, phase, attempt } = question;
+    const { tenant, actor, agent, kind, mutates, recovery, step, phase, attempt, facts } = question;
     const subject = question.subject === null ? {} : { subject: question.subject };
     const answer = isAuthorized({
       principal: { type: 'Actor', id: actor },
       action: { type: 'Action', id: 'effect' },
       resource: { type: 'Effect', id: kind },
-      context: { tenant, agent, mutates, recovery, step, phase, attempt, ...subject },
+      context: { tenant, agent, mutates, recovery, step, phase, attempt, facts, ...subject },
       policies: { staticPolicies: this.#text },
       entities: [],
     });

@@ -1,4 +1,5 @@
 // Opens the embedded store: the table store over node:sqlite.
+import type { GraphHolder } from '../../ports/graphs.ts';
 import type { TurnStore } from '../../ports/store.ts';
 import type { OnRequest, RetryTools } from '../table/driver.ts';
 import { type NameSecrets, Names } from '../table/names.ts';
@@ -20,7 +21,7 @@ export interface SqliteStoreOptions extends RetryTools {
 }
 
 /** The embedded store, with a cheap look whether another process wrote. */
-export interface SqliteStore extends TurnStore {
+export interface SqliteStore extends TurnStore, GraphHolder {
   /** True when another connection committed since the last call. */
   changed(): boolean;
   /** Rows of your own tables; the statement may read nothing else. */

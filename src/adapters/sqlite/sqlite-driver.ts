@@ -68,8 +68,12 @@ export class SqliteDriver implements TableDriver {
   async query(range: Range): Promise<readonly Row[]> {
     const [from, to] = range.between ?? ['', '\u{10ffff}'];
     const sql = `SELECT sk, body FROM ${this.#file.name(range.table)}
-      WHERE pk = ? AND sk >= ? AND sk <= ? ORDER BY sk`;
-    const found = await this.#whenFree(() => this.#file.statement(sql).all(range.pk, from, to));
+      WHERE pk = ? AND sk >= ? AND sk <= ?
+      ORDER BY sk ${range.last === undefined ? 'ASC' : 'DESC'} LIMIT ?`;
+    const most = range.last ?? -1;
+    const found = await this.#whenFree(() =>
+      this.#file.statement(sql).all(range.pk, from, to, most),
+    );
     const rows = found.map((row) => ({ sk: String(row.sk), item: itemOf(row.body) }));
     const bytes = rows.reduce(
       (sum, row) => sum + itemBytes({ table: range.table, pk: range.pk, sk: row.sk }, row.item),

@@ -92,6 +92,8 @@ export interface Range {
   readonly table: Table;
   readonly pk: string;
   readonly between?: readonly [from: string, to: string];
+  /** Only the last rows, at most that many, in descending order. */
+  readonly last?: number;
 }
 
 export interface Row {
@@ -115,7 +117,7 @@ export interface TableDriver {
   readonly lender: Lender;
   /** All keys in one consistent round, side by side tables; an absent item is null. */
   batchGet(keys: readonly ItemKey[]): Promise<readonly (Item | null)[]>;
-  /** Every row of a range, consistent, all pages, ascending. */
+  /** Every row of a range, consistent, all pages, ascending; with `last`, the end of it, descending. */
   query(range: Range): Promise<readonly Row[]>;
   /**
    * One operation as a single conditional write, several as one transaction, never the same key twice.

@@ -37,10 +37,18 @@
 // | OWED | WORK  | n<shard> / intent id    | tn th tu, at                                                      |
 // | APPR | WORK  | p|a<tenant>.<shard> /  | nothing: pending and answered approvals                           |
 // |      |       | <at>:<wait id>         |                                                                   |
+// | GCKP | DATA  | g<TH> /                | ns namespace, pa parent, sc scope, h head, m metadata, b values   |
+// |      |       | c<NS>:<checkpoint>:c   | kept in parts                                                     |
+// | GWRT | DATA  | g<TH> / c<NS>:         | tk task, tp its path, i indices, sc, p payload                    |
+// |      |       | <checkpoint>:w<TK>.<s> |                                                                   |
+// | GSPC | DATA  | g<TH> / n<NS>          | ns namespace                                                      |
+// | GTHR | DATA  | G<tenant>.<shard> / TH | th thread                                                         |
 // | KEY  | KEYS  | H(tenant, scope) / k   | sc scope, id, g generation, st state, le lifecycle, w wrapped     |
 //
 // A segment is [revision, scope, payload]; a payload is its bytes, or [digest, count, bytes] of its parts;
+// NS and TK are hashes of a graph's namespace and task; a checkpoint sorts before the writes made upon it.
 // a record is [body, hash] or [body, hash, sealed]; an entry is [id, queue, body].
+import { splitScope } from '../../protocol/scopes.ts';
 import type { ItemKey } from './driver.ts';
 
 /** Hashed name of a thread, 27 characters. */
@@ -143,6 +151,44 @@ export function receiptKey(id: string): ItemKey | null {
   return { table: 'DATA', pk: thread, sk: `#r${name}` };
 }
 
+/** Everything of one graph thread. */
+export function graphPartition(thread: ThreadHash): string {
+  return `g${thread}`;
+}
+
+export function graphSpaceKey(thread: ThreadHash, space: string): ItemKey {
+  return { table: 'DATA', pk: graphPartition(thread), sk: `n${space}` };
+}
+
+export function graphCheckpointKey(thread: ThreadHash, space: string, id: string): ItemKey {
+  return { table: 'DATA', pk: graphPartition(thread), sk: `c${space}:${id}:c` };
+}
+
+export function graphWritesKey(
+  thread: ThreadHash,
+  space: string,
+  id: string,
+  task: string,
+  slot: string,
+): ItemKey {
+  return { table: 'DATA', pk: graphPartition(thread), sk: `c${space}:${id}:w${task}.${slot}` };
+}
+
+/** Sort keys of one checkpoint and its writes, or of all of a namespace; both ends belong to it. */
+export function graphBetween(space: string, id: string | null): readonly [string, string] {
+  const prefix = id === null ? `c${space}:` : `c${space}:${id}:`;
+  return [prefix, `${prefix}~`];
+}
+
+export function graphThreadsPartition(hashedTenant: string, shard: number): string {
+  return `G${hashedTenant}.${shard}`;
+}
+
+export function graphThreadKey(hashedTenant: string, thread: ThreadHash, shards: number): ItemKey {
+  const pk = graphThreadsPartition(hashedTenant, spread(thread, shards));
+  return { table: 'DATA', pk, sk: thread };
+}
+
 export function waitKey(hashedWait: string): ItemKey {
   return { table: 'DATA', pk: `x${hashedWait}`, sk: 'w' };
 }
@@ -195,4 +241,25 @@ export function approvalKey(
 ): ItemKey {
   const pk = approvalPartition(which, hashedTenant, spread(wait.id, shards));
   return { table: 'WORK', pk, sk: `${instantText(wait.createdAt)}:${wait.id}` };
+}
+
+/** Rows of one subject stand in a partition of its scope, whatever its generation. */
+export function subjectPartition(scope: string): string {
+  return `S${splitScope(scope).base}`;
+}
+
+/** MEMCUR: what stands of one remembered id, or its tombstone. */
+export function memoryKey(scope: string, key: string): ItemKey {
+  return { table: 'DATA', pk: subjectPartition(scope), sk: `m:${key}` };
+}
+
+/** MEMVER: one version. */
+export function memoryVersionKey(scope: string, key: string, version: number): ItemKey {
+  const sk = `v:${key}:${String(version).padStart(6, '0')}`;
+  return { table: 'DATA', pk: subjectPartition(scope), sk };
+}
+
+/** MEMID: whose an id is, for ever. */
+export function memoryIdKey(key: string): ItemKey {
+  return { table: 'DATA', pk: `d${key}`, sk: 'd' };
 }

@@ -14,6 +14,7 @@ export interface NameSecrets {
 
 const threadChars = 27;
 const turnChars = 22;
+const graphChars = 16;
 const knownMax = 2_000;
 /** Key rows of a tenant itself, so that no single row is read by every turn (B17). */
 const tenantScopes = 16;
@@ -83,6 +84,11 @@ export class Names {
 
   async subject(tenant: TenantId, subject: string): Promise<string> {
     return `s${await this.#hash(tenant, 'turnstone.su.1', [tenant, subject], threadChars)}`;
+  }
+
+  /** A namespace or a task of a graph's thread. */
+  async graph(tenant: TenantId, name: string): Promise<string> {
+    return this.#hash(tenant, 'turnstone.gr.1', [tenant, name], graphChars);
   }
 
   async part(tenant: TenantId, digest: string): Promise<string> {

@@ -28,11 +28,11 @@ import { assertInvariant, TurnstoneError } from '../../protocol/errors.ts';
 import type { EpochMs } from '../../protocol/ids.ts';
 import type { Clause, Item, ItemKey, WriteOp, WriteOutcome } from './driver.ts';
 import { checkpointKey, endKey, headKey, keyRowKey, type TurnPlace, workKey } from './layout.ts';
+import { isMemoryOp, memoryOps } from './memory-rows.ts';
 import { appended, claimed, positionOp, refusedHead, unexplained } from './pass-outcomes.ts';
 import { entryOut, hashOut } from './payload-codec.ts';
 import { listOps } from './person-lists.ts';
 import { announcedBefore, announcedTwice, positionPut, witness } from './position-witness.ts';
-import { memoryOps } from './subject-rows.ts';
 import type { TableContext } from './table-context.ts';
 import { checkpointOut, endOut, keyRowIn } from './turn-codec.ts';
 import { closingOps, intentOps } from './wait-rows.ts';
@@ -182,11 +182,16 @@ async function concludeOnce(
   const head = refusedHead(outcome.refused);
   if (head !== undefined) return { kind: 'lost', reason: 'moved', head };
   const key = outcome.refused.find((one) => ops[one.op]?.kind === 'check');
-  if (key === undefined && outcome.refused.some((one) => ops[one.op]?.kind === 'put')) {
+  if (key === undefined && outcome.refused.some(({ op }) => remembers(ops[op]))) {
     return { kind: 'lost', reason: 'memory' };
   }
   if (key === undefined) return 'unsent entries';
   return { kind: 'lost', reason: 'key', key: key.item === null ? null : keyRowIn(key.item) };
+}
+
+/** The operation is of a fact to remember. */
+function remembers(op: WriteOp | undefined): boolean {
+  return op !== undefined && isMemoryOp(op);
 }
 
 /** Hands the lease back; the turn stays the open one and is free to be taken at once. */
@@ -291,6 +296,8 @@ function concludeOps(
         { attr: 'st', is: 'eq', value: 'live' },
         { attr: 'g', is: 'eq', value: row.generation },
         { attr: 'le', is: 'eq', value: row.lifecycle },
+        // A removal on its way ends before anything more is remembered.
+        ...(write.memories.length === 0 ? [] : [{ attr: 'op', is: 'absent' as const }]),
       ],
     });
   }

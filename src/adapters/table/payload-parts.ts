@@ -54,6 +54,17 @@ export async function getParts(
   return whole;
 }
 
+/** Removes the parts of a payload that nothing names any more. */
+export async function dropParts(
+  table: TableContext,
+  tenant: TenantId,
+  ref: { readonly digest: string; readonly count: number },
+): Promise<void> {
+  const hash = await table.names.part(tenant, ref.digest);
+  const places = Array.from({ length: ref.count }, (_, index) => partKey(hash, index));
+  await inTurns(places, putsAtOnce, (key) => putPlain(table, { kind: 'delete', key, when: [] }));
+}
+
 function tooLarge(size: number): TurnstoneError {
   return new TurnstoneError(
     'record_too_large',

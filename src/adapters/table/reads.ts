@@ -7,11 +7,11 @@ import type {
   Checkpoint,
   CheckpointSegment,
   Head,
-  KeyRow,
   Position,
   ThreadRef,
   TurnRef,
 } from '../../ports/store.ts';
+import type { KeyRow } from '../../ports/subjects.ts';
 import { TurnstoneError } from '../../protocol/errors.ts';
 import type { SubjectId, TenantId } from '../../protocol/ids.ts';
 import { scopeTag } from '../../protocol/scopes.ts';

@@ -1,21 +1,15 @@
-// People's rows: key lifecycle, certificates of erasure, memory (page 09, section 1).
-//   T12  memory rows hold sealed bytes; destroying the key makes them noise before they are removed.
-import type { KeyRow } from '../../ports/store.ts';
-import type {
-  CaseRow,
-  ErasureRow,
-  KeyChanged,
-  MemoryVersion,
-  MemoryWrite,
-} from '../../ports/subjects.ts';
+// People's rows: key lifecycle, certificates of erasure, cases (page 09, section 1).
+//   T12  a key row changes only as it was seen; a certificate stands before and after the rows go.
+
+import type { CaseRow, ErasureRow, KeyChanged, KeyRow } from '../../ports/subjects.ts';
 import type { TenantId } from '../../protocol/ids.ts';
 import { epochMs } from '../../protocol/ids.ts';
 import { splitScope } from '../../protocol/scopes.ts';
-import type { Attr, Clause, Item, ItemKey, WriteOp } from './driver.ts';
+import type { Attr, Clause, Item, ItemKey } from './driver.ts';
 import { asCount, asList, asText, ItemReader, skew } from './item-reader.ts';
-import { keyRowKey } from './layout.ts';
+import { keyRowKey, subjectPartition } from './layout.ts';
 import { payloadIn, payloadOut } from './payload-codec.ts';
-import { inTurns, putPlain } from './reads.ts';
+import { putPlain } from './reads.ts';
 import { sameAttr, type TableContext } from './table-context.ts';
 import { keyRowIn, keyRowOut } from './turn-codec.ts';
 
@@ -39,13 +33,8 @@ export async function changeKey(
   return { kind: 'lost', key: stands === null ? null : keyRowIn(stands) };
 }
 
-/** Rows of one subject stand in a partition of its scope, whatever its generation. */
-function partition(scope: string): string {
-  return `S${splitScope(scope).base}`;
-}
-
 function erasureKey(scope: string): ItemKey {
-  return { table: 'DATA', pk: partition(scope), sk: 'o:erasure' };
+  return { table: 'DATA', pk: subjectPartition(scope), sk: 'o:erasure' };
 }
 
 export async function erasure(table: TableContext, scope: string): Promise<ErasureRow | null> {
@@ -85,129 +74,6 @@ export async function putErasure(
     when: [],
   });
   await putPlain(table, { kind: 'put', key: erasureKey(scope), item, when: [] });
-}
-
-function headKey(scope: string, key: string): ItemKey {
-  return { table: 'DATA', pk: partition(scope), sk: `m:${key}` };
-}
-
-function versionKey(scope: string, key: string, version: number): ItemKey {
-  const sk = `v:${key}:${String(version).padStart(6, '0')}`;
-  return { table: 'DATA', pk: partition(scope), sk };
-}
-
-function idKey(key: string): ItemKey {
-  return { table: 'DATA', pk: `d${key}`, sk: 'd' };
-}
-
-/** Operations of a commit that remembers: the id's reservation, the new current version, the version itself. */
-export function memoryOps(writes: readonly MemoryWrite[]): readonly WriteOp[] {
-  return writes.flatMap(({ next, seen, current: stays }): WriteOp[] => {
-    const item = versionOut(next);
-    const current: Clause[] =
-      seen === 0 ? [{ is: 'no item' }] : [{ attr: 'n', is: 'eq', value: seen }];
-    const ops: WriteOp[] = [
-      {
-        kind: 'put',
-        key: versionKey(next.scope, next.key, next.version),
-        item,
-        when: [{ is: 'no item' }],
-      },
-    ];
-    if (!stays) return ops;
-    ops.push({ kind: 'put', key: headKey(next.scope, next.key), item, when: current });
-    if (seen > 0) return ops;
-    const owner: Item = { s: splitScope(next.scope).base, pu: next.purpose };
-    ops.push({ kind: 'put', key: idKey(next.key), item: owner, when: [{ is: 'no item' }] });
-    return ops;
-  });
-}
-
-function versionOut(version: MemoryVersion): Item {
-  return {
-    k: version.key,
-    n: version.version,
-    pu: version.purpose,
-    tr: version.trusted,
-    sc: version.scope,
-    p: payloadOut(version.payload),
-    cm: version.commitment,
-    ca: version.createdAt,
-    ...(version.expiresAt === null ? {} : { xa: version.expiresAt }),
-  };
-}
-
-function versionIn(item: Item): MemoryVersion {
-  const read = new ItemReader('MEMORY', item);
-  return {
-    key: read.text('k'),
-    version: read.count('n'),
-    purpose: read.text('pu'),
-    trusted: read.value('tr') === true,
-    scope: read.text('sc'),
-    payload: payloadIn('MEMORY.p', read.value('p')),
-    commitment: read.text('cm'),
-    createdAt: epochMs(read.count('ca')),
-    expiresAt: read.has('xa') ? epochMs(read.count('xa')) : null,
-  };
-}
-
-export async function memories(
-  table: TableContext,
-  scope: string,
-): Promise<readonly MemoryVersion[]> {
-  const rows = await table.driver.query({
-    table: 'DATA',
-    pk: partition(scope),
-    between: ['m:', 'm:\u007f'],
-  });
-  return rows.map((row) => versionIn(row.item));
-}
-
-export async function memoryHeads(
-  table: TableContext,
-  scope: string,
-  keys: readonly string[],
-): Promise<readonly { readonly version: number; readonly owner: string | null }[]> {
-  if (keys.length === 0) return [];
-  const items = await table.driver.batchGet([
-    ...keys.map((key) => headKey(scope, key)),
-    ...keys.map(idKey),
-  ]);
-  return keys.map((_, at) => {
-    const head = items[at] ?? null;
-    const id = items[keys.length + at] ?? null;
-    return {
-      version: head === null ? 0 : new ItemReader('MEMORY', head).count('n'),
-      owner: id === null ? null : new ItemReader('MEMID', id).text('s'),
-    };
-  });
-}
-
-export async function memoryVersions(
-  table: TableContext,
-  scope: string,
-  wanted: readonly { readonly key: string; readonly version: number }[],
-): Promise<readonly (MemoryVersion | null)[]> {
-  if (wanted.length === 0) return [];
-  const items = await table.driver.batchGet(
-    wanted.map(({ key, version }) => versionKey(scope, key, version)),
-  );
-  return items.map((item) => (item === null ? null : versionIn(item)));
-}
-
-export async function dropMemories(
-  table: TableContext,
-  scope: string,
-): Promise<{ readonly items: number; readonly versions: number }> {
-  const pk = partition(scope);
-  const rows = await table.driver.query({ table: 'DATA', pk, between: ['m:', 'v:\u007f'] });
-  const gone = rows.filter(({ sk }) => sk.startsWith('m:') || sk.startsWith('v:'));
-  await inTurns(gone, 8, async ({ sk }) => {
-    await putPlain(table, { kind: 'delete', key: { table: 'DATA', pk, sk }, when: [] });
-  });
-  const items = gone.filter(({ sk }) => sk.startsWith('m:')).length;
-  return { items, versions: gone.length - items };
 }
 
 async function caseKey(table: TableContext, tenant: TenantId, id: string): Promise<ItemKey> {

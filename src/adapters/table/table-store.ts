@@ -3,6 +3,7 @@
 // Owns: putting the verbs together. Does not own: items (layout.ts), conditions of a pass (pass-writes.ts),
 // work rows (work-rows.ts), or how an engine carries a transaction out (sqlite/, dynamodb/).
 
+import type { GraphHolder, GraphStore } from '../../ports/graphs.ts';
 import type { Lender } from '../../ports/lent.ts';
 import type { ReceiptRow } from '../../ports/receipts.ts';
 import type {
@@ -13,7 +14,6 @@ import type {
   CheckpointSegment,
   ClaimWrite,
   ConcludeWrite,
-  KeyRow,
   OutboxEntry,
   ParkWrite,
   PartSet,
@@ -26,7 +26,13 @@ import type {
   Unknown,
   Writer,
 } from '../../ports/store.ts';
-import type { CaseRow, ErasureRow } from '../../ports/subjects.ts';
+import type {
+  CaseRow,
+  ErasureRow,
+  KeyRow,
+  MemoryChange,
+  MemoryWrite,
+} from '../../ports/subjects.ts';
 import type {
   ClaimEventWrite,
   DecideWrite,
@@ -41,11 +47,14 @@ import type {
   WaitRow,
 } from '../../ports/waits.ts';
 import type { EpochMs, SubjectId, TenantId } from '../../protocol/ids.ts';
+import type { VersionName } from '../../protocol/lineage.ts';
 import * as events from './event-rows.ts';
+import { GraphRows } from './graph-rows.ts';
 import * as intents from './intent-rows.ts';
 import { keyRowKey } from './layout.ts';
+import * as remembered from './memory-rows.ts';
 import * as passes from './pass-writes.ts';
-import { getParts, putParts } from './payload-parts.ts';
+import { dropParts, getParts, putParts } from './payload-parts.ts';
 import * as lists from './person-lists.ts';
 import * as reads from './reads.ts';
 import * as receipts from './receipt-rows.ts';
@@ -55,7 +64,8 @@ import { keyRowIn, keyRowOut } from './turn-codec.ts';
 import * as waiting from './wait-rows.ts';
 import { type TryChange, WorkRows } from './work-rows.ts';
 
-export class TableStore implements TurnStore {
+export class TableStore implements TurnStore, GraphHolder {
+  readonly graphs: GraphStore;
   readonly lender: Lender;
   readonly #table: TableContext;
   readonly #work: WorkRows;
@@ -63,6 +73,7 @@ export class TableStore implements TurnStore {
   constructor(table: TableContext) {
     this.#table = table;
     this.lender = table.driver.lender;
+    this.graphs = new GraphRows(table);
     this.#work = new WorkRows(table);
   }
 
@@ -281,19 +292,41 @@ export class TableStore implements TurnStore {
   }
 
   memories(scope: string) {
-    return subjects.memories(this.#table, scope);
+    return remembered.memories(this.#table, scope);
+  }
+
+  memoryLineage(scope: string) {
+    return remembered.memoryLineage(this.#table, scope);
+  }
+
+  changeMemories(
+    tenant: TenantId,
+    key: { readonly seen: KeyRow; readonly next: KeyRow } | null,
+    scope: string,
+    changes: readonly MemoryChange[],
+    writes: readonly MemoryWrite[] = [],
+  ) {
+    return remembered.changeMemories(this.#table, tenant, key, scope, changes, writes);
+  }
+
+  dropVersions(scope: string, versions: readonly VersionName[]) {
+    return remembered.dropVersions(this.#table, scope, versions);
+  }
+
+  touchMemory(scope: string, of: VersionName, until: EpochMs) {
+    return remembered.touchMemory(this.#table, scope, of, until);
   }
 
   memoryHeads(scope: string, keys: readonly string[]) {
-    return subjects.memoryHeads(this.#table, scope, keys);
+    return remembered.memoryHeads(this.#table, scope, keys);
   }
 
   memoryVersions(scope: string, wanted: readonly { key: string; version: number }[]) {
-    return subjects.memoryVersions(this.#table, scope, wanted);
+    return remembered.memoryVersions(this.#table, scope, wanted);
   }
 
   dropMemories(scope: string) {
-    return subjects.dropMemories(this.#table, scope);
+    return remembered.dropMemories(this.#table, scope);
   }
 
   caseRow(tenant: TenantId, id: string) {
@@ -359,6 +392,10 @@ export class TableStore implements TurnStore {
 
   putParts(tenant: TenantId, set: PartSet) {
     return putParts(this.#table, tenant, set);
+  }
+
+  dropParts(tenant: TenantId, ref: { readonly digest: string; readonly count: number }) {
+    return dropParts(this.#table, tenant, ref);
   }
 
   getParts(tenant: TenantId, ref: { digest: string; count: number }) {

@@ -4,15 +4,15 @@ import type {
   Batch,
   Checkpoint,
   Head,
-  KeyRow,
   OpenTurn,
   Position,
   TurnEnd,
   Writer,
 } from '../../ports/store.ts';
+import type { KeyRow, MemoryRemoval } from '../../ports/subjects.ts';
 import { agentName, epochMs, turnId } from '../../protocol/ids.ts';
 import { parseStatus } from '../../protocol/turn-status.ts';
-import type { Item } from './driver.ts';
+import type { Attr, Item } from './driver.ts';
 import { asBytes, asCount, asList, asText, ItemReader, skew } from './item-reader.ts';
 import {
   hashIn,
@@ -147,6 +147,7 @@ export function keyRowOut(row: KeyRow): Item {
     ...item,
     ...(row.wrapped === null ? {} : { w: row.wrapped }),
     ...(row.hold === undefined ? {} : { hd: [row.hold.by, row.hold.at, row.hold.reason] }),
+    ...(row.removal === undefined ? {} : { op: removalOut(row.removal) }),
   };
 }
 
@@ -164,6 +165,23 @@ export function keyRowIn(item: Item): KeyRow {
     lifecycle: read.count('le'),
     wrapped: read.bytesOrNull('w'),
     ...(read.has('hd') ? { hold: holdIn(read) } : {}),
+    ...(read.has('op') ? { removal: removalIn(read) } : {}),
+  };
+}
+
+function removalOut({ id, kind, key, cutoff }: MemoryRemoval): Attr {
+  return [id, kind, key ?? '', cutoff ?? 0];
+}
+
+function removalIn(read: ItemReader): MemoryRemoval {
+  const [id, kind, key, cutoff] = asList('KEY.op', read.value('op'));
+  if (kind !== 'forget' && kind !== 'cascade' && kind !== 'sweep')
+    throw skew('KEY.op', 'a known removal', kind);
+  return {
+    id: asText('KEY.op', id),
+    kind,
+    key: kind === 'sweep' ? null : asText('KEY.op', key),
+    cutoff: kind === 'sweep' ? epochMs(asCount('KEY.op', cutoff)) : null,
   };
 }
 

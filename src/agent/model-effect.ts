@@ -1,0 +1,88 @@
+// A completion as an effect: journaled before its answer is used, billed for every attempt, never paid twice.
+//
+//   T7, decision 17  the answer is read back by every later pass of its turn, and by no other turn (B-21).
+//   Ruling 3   it declares a cost, so it is recorded at once: a crash would have it paid for again.
+//   T11, F41   an attempt that failed without a bill stays charged at its reserve, unless nothing was generated.
+import type {
+  Model,
+  ModelAnswer,
+  ModelCall,
+  ModelOutcome,
+  ModelRequest,
+  ModelUsage,
+} from '../ports/model.ts';
+import type { RetryPolicy } from '../protocol/backoff.ts';
+import { limits } from '../protocol/limits.ts';
+import type { Effect, EffectCall } from '../runtime/turn-context.ts';
+import { EffectFailure } from '../runtime/turn-context.ts';
+
+/** How completions are treated; all of it may be left out. */
+export interface ModelTreatment {
+  /** Effect kind, as policies and declarations name it. Default `model.complete`. */
+  readonly kind?: string;
+  /** Tokens set aside before an attempt, and charged when it ends without a known bill. Default: the request's output limit, or 0. */
+  readonly reserveTokens?: number;
+  /** Money set aside likewise, in minor units. Default 0. */
+  readonly reserveMinorUnits?: number;
+  /** Minor units an attempt costs. Default: none. */
+  readonly price?: (usage: ModelUsage) => number;
+  /** Default 55000: just within the time a turn may go without progress. */
+  readonly timeoutMs?: number;
+  /** Default 3 attempts; a wait the provider names is a floor (B-24). */
+  readonly retry?: Partial<RetryPolicy>;
+}
+
+export const modelTimeoutMs = limits.turnTimeoutMs - 5_000;
+
+/** An effect whose every attempt asks a model once. */
+export function modelEffect<Answer>(facts: {
+  readonly args: unknown;
+  readonly maxOutputTokens: number | undefined;
+  readonly treatment: ModelTreatment;
+  readonly ask: (call: EffectCall) => Promise<ModelOutcome<Answer>>;
+}): Effect<Answer> {
+  const { treatment, args, maxOutputTokens, ask } = facts;
+  return {
+    kind: treatment.kind ?? 'model.complete',
+    args,
+    mutates: false,
+    recovery: 'retry',
+    timeoutMs: treatment.timeoutMs ?? modelTimeoutMs,
+    ...(treatment.retry === undefined ? {} : { retry: treatment.retry }),
+    cost: {
+      tokens: treatment.reserveTokens ?? maxOutputTokens ?? 0,
+      minorUnits: treatment.reserveMinorUnits ?? 0,
+    },
+    perform: async (call) => {
+      const outcome = await ask(call);
+      bill(call, outcome, treatment);
+      if (outcome.kind === 'answered') return outcome.answer;
+      const { message, code, disposition, permanent, adviceMs } = outcome;
+      const advice = adviceMs === undefined ? {} : { adviceMs };
+      throw new EffectFailure(message, { code, disposition, permanent, ...advice });
+    },
+  };
+}
+
+/** A completion for `context.effect(...)`. */
+export function completion(
+  model: Model,
+  request: ModelRequest,
+  treatment: ModelTreatment = {},
+): Effect<ModelAnswer> {
+  return modelEffect({
+    args: { model: model.id, request },
+    maxOutputTokens: request.maxOutputTokens,
+    treatment,
+    ask: ({ signal, idempotencyKey }: ModelCall) => model.ask(request, { signal, idempotencyKey }),
+  });
+}
+
+function bill(call: EffectCall, outcome: ModelOutcome<unknown>, treatment: ModelTreatment): void {
+  const { usage } = outcome;
+  if (usage !== undefined) {
+    const minorUnits = treatment.price === undefined ? {} : { minorUnits: treatment.price(usage) };
+    return call.bill({ tokens: usage.inputTokens + usage.outputTokens, ...minorUnits });
+  }
+  if (outcome.kind === 'failed' && outcome.disposition === 'did_not_happen') call.bill({});
+}

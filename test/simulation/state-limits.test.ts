@@ -1,0 +1,36 @@
+// The size of a thread's state is bounded where it would grow, and never strands a thread (T11, T1).
+import { expect } from 'vitest';
+import { limits } from '../../src/protocol/limits.ts';
+import { onEachStore } from '../stores.ts';
+import { agentOf, Scene } from './scene.ts';
+
+onEachStore(
+  'T11 a turn that would grow the state past its limit concludes failed; the thread goes on, and shrinks again [T1 T2]',
+  async (open) => {
+    const scene = new Scene(
+      await open(),
+      agentOf(async (context, input) => {
+        const { add, drop } = input as { add?: number; drop?: boolean };
+        if (add !== undefined) context.state.append('log', 'x'.repeat(add));
+        if (drop === true) context.state.delete('log');
+        return (context.state.get('log') as string[] | undefined)?.length ?? 0;
+      }),
+    );
+    const ask = (turn: string, input: unknown) => scene.conclude(turn, { input });
+    const refused = { status: 'failed', error: { code: 'checkpoint_too_large' } };
+    const tooLarge = limits.checkpointBytesMax + 1;
+    expect(await ask('big', { add: tooLarge })).toMatchObject(refused);
+    expect(await ask('big', { add: tooLarge })).toMatchObject({ ...refused, replayed: true });
+    let grown = 0;
+    for (; grown < 10; grown += 1) {
+      const view = await ask(`grow-${grown}`, { add: 60_000 });
+      if (view.status === 'failed') break;
+      expect(view.revision).toBe(grown + 1);
+    }
+    expect(grown).toBe(4);
+    expect(await ask('over', { add: 60_000 })).toMatchObject(refused);
+    expect(await ask('small', { add: 10 })).toMatchObject({ status: 'succeeded', result: 5 });
+    expect(await ask('drop', { drop: true })).toMatchObject({ status: 'succeeded', result: 0 });
+    expect(await ask('again', { add: 60_000 })).toMatchObject({ status: 'succeeded', result: 1 });
+  },
+);
