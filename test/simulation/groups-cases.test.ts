@@ -77,7 +77,7 @@ async function settled(scene: Scene, outcome: string): Promise<void> {
 }
 
 onEachStore(
-  'E158 GR-4 beside an open group: a call, a case, a deadline and a fact are refused before anything is sent; a read passes [T9]',
+  'E158 GR-4 beside an open group: a call, a case, a deadline, a fact and a touch are refused before anything is sent; a read passes [T9]',
   async (open) => {
     const shop = new Shop();
     const scene = new Scene(
@@ -92,6 +92,7 @@ onEachStore(
             () => step.case({ id: 'matter', deadline: { name: 'reply', inMs: 1_000 } }),
             () => step.case({ id: 'matter', met: 'reply' }),
             () => step.remember(fact),
+            () => step.recall({ subject: 'ann', purpose: 'care', refreshAccess: true }),
             () => step.effect(shop.effect('look', { mutates: false, recovery: 'retry' })),
           ];
           const heard: string[] = [];
@@ -107,7 +108,7 @@ onEachStore(
     const turn = await scene.conclude('t1', { subject: subjectId('subject', 'ann') });
     const beside = 'expected nothing that mutates beside the open group "g"';
     const refused = expect.stringContaining(beside);
-    expect(turn.result).toEqual([refused, refused, refused, refused, refused, 'look!']);
+    expect(turn.result).toEqual([...Array.from({ length: 6 }, () => refused), 'look!']);
     expect(shop.calls).toEqual(['look']);
     const started = (await scene.journal()).flatMap((body) =>
       body.kind === 'EffectStarted' && body.mutates ? [body.effect] : [],
