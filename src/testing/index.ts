@@ -2,6 +2,8 @@
 export type { ExploredEnd, Scenario, Stage } from './crash-explorer.ts';
 export { exploreCrashes, faultKinds } from './crash-explorer.ts';
 export { MemoryVault } from './memory-vault.ts';
+export type { Checked, Model, Move } from './model-checker.ts';
+export { checkModel, comesToRest } from './model-checker.ts';
 export type { Fault, FaultKind } from './process.ts';
 export { Process } from './process.ts';
 export type { Behaviour, LedgerEntry, ProviderServer } from './provider-server.ts';

@@ -1,6 +1,6 @@
 // Goal: the rules of effect groups keep their laws in every reachable state, and each rule is needed.
 // Method: an exhaustive search over turns with one group (src/testing/group-model.ts); then the same with one rule
-// changed at a time, which a law must catch. `npm run model:groups` runs every mutant over every turn.
+// changed at a time, which a law must catch. `npm run model:groups` prints every state count and every way.
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { groupModel } from '../../../src/testing/group-model.ts';
