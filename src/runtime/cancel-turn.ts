@@ -17,7 +17,10 @@ import { readStanding, resumeTurn } from './resume-turn.ts';
 import type { Runtime } from './runtime.ts';
 import type { HostBounds } from './turn-request.ts';
 
-/** Records a stop; `recorded` is false when somebody asked before. Throws `not_found`, `quarantined`, `concluded`. */
+/**
+ * Records a stop; `recorded` is false when somebody asked before. Throws `not_found`, `quarantined`, `concluded`,
+ * `invalid_request` for a blank reason.
+ */
 export async function cancelTurn(
   runtime: Runtime,
   ref: TurnRef,
@@ -25,6 +28,12 @@ export async function cancelTurn(
   actor: string,
   host: HostBounds = {},
 ): Promise<{ readonly recorded: boolean }> {
+  if (reason.trim() === '') {
+    throw new TurnstoneError('invalid_request', 'reason: expected why it is stopped, got blank', {
+      retry: 'never',
+      details: { field: 'reason' },
+    });
+  }
   for (let round = 0; round < limits.beginRoundsMax; round += 1) {
     const begun = await runtime.store.begin(ref, null);
     const refused = refusalOf(ref, begun);

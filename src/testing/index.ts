@@ -13,6 +13,8 @@ export type {
 } from './evaluation.ts';
 export { evaluate, evaluationLimits } from './evaluation.ts';
 export { MemoryVault } from './memory-vault.ts';
+export type { Checked, Model, Move } from './model-checker.ts';
+export { checkModel, comesToRest } from './model-checker.ts';
 export { type ProbeCase, probeCases } from './probe-conformance.ts';
 export type { Fault, FaultKind } from './process.ts';
 export { Process } from './process.ts';

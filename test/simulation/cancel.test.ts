@@ -147,21 +147,7 @@ onEachStore('a stop of one turn is none of another turn of the thread [T8]', asy
 });
 
 onEachStore(
-  'E200 a stop is refused against what succeeded or is not known, and says false to what is cancelled [T8]',
-  async (open) => {
-    const scene = new Scene(
-      await open(),
-      agentOf(async () => 1),
-    );
-    await scene.conclude();
-    const { runtime } = scene.process;
-    expect(await codeOf(cancelTurn(runtime, scene.ref(), 'why', 'olga'))).toBe('concluded');
-    expect(await codeOf(cancelTurn(runtime, scene.ref('nobody'), 'why', 'olga'))).toBe('not_found');
-  },
-);
-
-onEachStore(
-  'E201 E317 a failed turn with landed work is listed; a stop ends it and takes it off [T8 T13]',
+  'E317 a failed turn with landed work is listed; a stop ends it and takes it off [T8 T13]',
   async (open) => {
     const outside = new Outside();
     const scene = new Scene(

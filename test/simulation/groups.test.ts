@@ -156,7 +156,7 @@ onEachStore(
 );
 
 onEachStore(
-  'E162 E164 E165 E166 E168 E169 E170 E188 what each failing member leaves standing [T6 T9]',
+  'E166 E168 E169 E170 E188 what each failing member leaves standing [T6 T9]',
   async (open) => {
     const cases: readonly [
       string,
@@ -294,7 +294,7 @@ const asking = (world: World, commits: boolean): Run =>
   });
 
 onEachStore(
-  'E181 E182 a group that waits is rebuilt from the journal: one opening, no call twice, one ending [T7 T9]',
+  'E181 a group that waits is rebuilt from the journal: one opening, no call twice, one ending [T7 T9]',
   async (open) => {
     for (const commits of [true, false]) {
       const world = new World();
@@ -359,7 +359,7 @@ onEachStore(
 );
 
 onEachStore(
-  'E121 E150 E184 E185 E186 an aborted group is no evidence; a committed one is not reversed, its step is undone [T8 T9]',
+  'E150 E185 an aborted group is no evidence; a committed one is not reversed, its step is undone [T8 T9]',
   async (open) => {
     for (const [ends, declared, undone, status] of [
       ['abort', undefined, ['undo-a'], 'failed'],
@@ -464,7 +464,7 @@ onEachStore(
 );
 
 onEachStore(
-  'E178 E190 T9 dying at any call: every group ends, what stands in the world matches its word [T6 T9]',
+  'T9 dying at any call: every group ends, what stands in the world matches its word [T6 T9]',
   async (open) => {
     for (const commits of [true, false]) {
       for (let call = 1; call < 24; call += 1) {
