@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 // One project a tier; scripts/test.ts runs them one after another.
 const tiers: Readonly<Record<string, { timeoutMs: number; emulators?: true }>> = {
   guards: { timeoutMs: 20_000 },
-  unit: { timeoutMs: 20_000 },
+  unit: { timeoutMs: 90_000 },
   replay: { timeoutMs: 20_000 },
   conformance: { timeoutMs: 60_000, emulators: true },
   simulation: { timeoutMs: 180_000, emulators: true },
