@@ -33,7 +33,10 @@ function holding(recorded: Recorded): TurnStore {
     thread: async () => ({ head, checkpoint: null }),
   };
   return new Proxy<TurnStore>(memoryStore(), {
-    get: (target, name) => Reflect.get(verbs, name) ?? Reflect.get(target, name),
+    get: (target, name) => {
+      const verb: unknown = Reflect.get(verbs, name) ?? Reflect.get(target, name);
+      return typeof verb === 'function' ? verb.bind(target) : verb;
+    },
   });
 }
 
