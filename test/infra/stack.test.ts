@@ -213,7 +213,7 @@ test('cdk-nag finds nothing but what is acknowledged with a reason, and would fi
   expect(findings(() => undefined)).not.toContain('AwsSolutions-');
 });
 
-test('own code in a function bundle stays under 360 KB without the AWS SDK (the aim is 90)', async () => {
+test('own code in a function bundle stays under 400 KB without the AWS SDK (the aim is 90)', async () => {
   const made = await build({
     entryPoints: ['functions/api.ts', 'functions/turn.ts'],
     bundle: true,
@@ -235,7 +235,7 @@ test('own code in a function bundle stays under 360 KB without the AWS SDK (the 
           ),
       )
       .reduce((sum, [, { bytesInOutput }]) => sum + bytesInOutput, 0);
-    expect(own, name).toBeLessThan(360 * 1024);
+    expect(own, name).toBeLessThan(400 * 1024);
     expect(own, name).toBeGreaterThan(10 * 1024);
   }
 });
