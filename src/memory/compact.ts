@@ -3,7 +3,7 @@
 //         it; ME-18 it names the versions that were read; ME-19 a model proposes keys and content, nothing else.
 import { base64url, hashParts } from '../protocol/digest.ts';
 import { AgentError } from '../protocol/errors.ts';
-import type { Label, Sensitivity } from '../protocol/labels.ts';
+import type { Sensitivity } from '../protocol/labels.ts';
 import { joinLabels, within } from '../protocol/labels.ts';
 import { limits } from '../protocol/limits.ts';
 import { Labelled } from '../runtime/labelled.ts';
@@ -78,17 +78,16 @@ export async function formMemories(
     ...inner,
     perform: async (call) => proposalsIn(await inner.perform(call), maxItems),
   });
-  const labels: Label[] = wrapped === null ? [] : [wrapped.label];
-  const label = joinLabels([proposed.label, ...labels]);
-  // An unwrapped source may hold anything the turn has seen: the fact then carries the turn's mark as well.
+  const label = joinLabels(wrapped === null ? [proposed.label] : [proposed.label, wrapped.label]);
   const ids: string[] = [];
   for (const { key, content } of Labelled.valueOf(proposed)) {
     const id = formedId(context.subject ?? '', purpose, key);
-    const fact = wrapped === null ? context.open(new Labelled(content, label)) : content;
+    const labelled = new Labelled(content, label);
     await context.remember({
       id,
       purpose,
-      content: wrapped === null ? fact : new Labelled(content, label),
+      // An unwrapped source may hold anything the turn has seen: the fact then carries the turn's mark as well.
+      content: wrapped === null ? context.open(labelled) : labelled,
       ...(expiresInMs === undefined ? {} : { expiresInMs }),
     });
     ids.push(id);

@@ -115,8 +115,8 @@ export async function remove(
   let taken: Forgotten = { items: 0, versions: 0 };
   await settled(runtime, tenant, scope, async (row, lineage) => {
     const removals = planOf(wanted, lineage, row);
-    if (row === null || removals.length === 0) return true;
     taken = countOf(removals);
+    if (row === null || removals.length === 0) return true;
     const changes = removals.map((removal) => changeOf(removal, lineage));
     const writes = changes.reduce((sum, { removed }) => sum + 1 + removed.length, 1);
     const parted = lineage.versions.some(({ payload }) => payload.kind === 'parts');

@@ -10,7 +10,7 @@ import { limits } from '../protocol/limits.ts';
 import { scopeTag } from '../protocol/scopes.ts';
 import { finishRemoval } from './forget.ts';
 import { Keyring } from './keyring.ts';
-import { sealVersion } from './memories.ts';
+import { ownerOf, refuseOwner, sealVersion } from './memories.ts';
 import { badMemory } from './recall.ts';
 import type { Runtime } from './runtime.ts';
 
@@ -51,7 +51,8 @@ export async function importFact(
     const row = known ?? (await store.key(tenant, base));
     const [head] = await store.memoryHeads(scope, [key]);
     if (row === null) continue;
-    const seen = demandFree(fact.id, head, base);
+    refuseOwner(fact.id, ownerOf(head, base));
+    const seen = head?.version ?? 0;
     const now = runtime.clock.now();
     const { label, expiresInMs, accessWindowMs } = fact;
     const version = {
@@ -73,24 +74,6 @@ export async function importFact(
   }
   throw new TurnstoneError('store_unavailable', 'the fact changed under every attempt', {
     retry: 'now',
-  });
-}
-
-/** The version an import goes over: 0 for a new id. */
-function demandFree(
-  id: string,
-  head: { readonly version: number; readonly owner: string | null } | undefined,
-  base: string,
-): number {
-  if (head?.owner == null) return 0;
-  if (head.owner !== base) {
-    throw new TurnstoneError('foreign_subject', `memory "${id}" is about another subject`, {
-      retry: 'never',
-    });
-  }
-  if (head.version > 0) return head.version;
-  throw new TurnstoneError('memory_id_reserved', `memory id "${id}" was used and erased`, {
-    retry: 'never',
   });
 }
 

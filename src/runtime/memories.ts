@@ -128,9 +128,10 @@ export function ownerEffect(pass: Pass, fact: Remember): Effect<unknown> {
   };
 }
 
-type Owner = 'free' | 'other' | 'forgotten' | 'mine';
+export type Owner = 'free' | 'other' | 'forgotten' | 'mine';
 
-function ownerOf(
+/** Whose an id is, by its head and its reservation. */
+export function ownerOf(
   head: { readonly version: number; readonly owner: string | null } | undefined,
   base: string,
 ): Owner {
@@ -166,18 +167,23 @@ export function sourcesOf(fact: Remember, found: unknown): readonly Selected[] {
 
 /** Refuses what `ownerEffect` found to be somebody else's, or gone for ever. */
 export function demandOwn(fact: Remember, found: unknown): string {
-  const { key, owner } = found as { key: string; owner: string };
+  const { key, owner } = found as { key: string; owner: Owner };
+  refuseOwner(fact.id, owner);
+  return key;
+}
+
+/** Throws `foreign_subject` or `memory_id_reserved` for an id that is not free and not one's own. */
+export function refuseOwner(id: string, owner: Owner): void {
   if (owner === 'other') {
-    throw new TurnstoneError('foreign_subject', `memory "${fact.id}" is about another subject`, {
+    throw new TurnstoneError('foreign_subject', `memory "${id}" is about another subject`, {
       retry: 'never',
     });
   }
   if (owner === 'forgotten') {
-    throw new TurnstoneError('memory_id_reserved', `memory id "${fact.id}" was used and erased`, {
+    throw new TurnstoneError('memory_id_reserved', `memory id "${id}" was used and erased`, {
       retry: 'never',
     });
   }
-  return key;
 }
 
 /** The label of a staged fact as it was recorded; what was staged before labels is untrusted. */

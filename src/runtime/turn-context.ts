@@ -24,17 +24,7 @@ import type {
   Swept,
 } from './memory-context.ts';
 
-export type {
-  Forget,
-  FoundItem,
-  Recall,
-  RecalledItem,
-  Release,
-  Remember,
-  Removed,
-  Search,
-  Swept,
-} from './memory-context.ts';
+export type * from './memory-context.ts';
 
 /** What one attempt is told; both identities exist durably before it runs (K-29, T5). */
 export interface EffectCall {

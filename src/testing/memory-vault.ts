@@ -9,7 +9,6 @@ import {
   randomBytes,
 } from 'node:crypto';
 import type { KeyRow } from '../ports/subjects.ts';
-
 import type { SealContext, Sealer, Vault } from '../ports/vault.ts';
 import { base64url, framed } from '../protocol/digest.ts';
 import { TurnstoneError } from '../protocol/errors.ts';

@@ -2,14 +2,14 @@
 import { expect } from 'vitest';
 import type { TurnStore } from '../../src/ports/store.ts';
 import { TurnstoneError } from '../../src/protocol/errors.ts';
-import { subjectId } from '../../src/protocol/ids.ts';
+import { epochMs, subjectId } from '../../src/protocol/ids.ts';
 import {
   forgetMemory,
   holdMemory,
   releaseMemory,
   sweepMemories,
 } from '../../src/runtime/forget.ts';
-import { eraseSubject, memoriesOf } from '../../src/runtime/subjects.ts';
+import { eraseSubject, holdSubject, memoriesOf } from '../../src/runtime/subjects.ts';
 import type {
   Recall,
   RecalledItem,
@@ -392,6 +392,108 @@ onEachStore(
         derive.catch(() => null),
       ]);
       expect(await idsOf(scene), `round ${round}`).toEqual([]);
+    }
+  },
+);
+
+/** A store that lets something happen once, right after a verb was answered. */
+function after(store: TurnStore, verb: keyof TurnStore, act: () => Promise<unknown>): TurnStore {
+  let armed = true;
+  return new Proxy(store, {
+    get(target, name) {
+      const member: unknown = Reflect.get(target, name);
+      if (typeof member !== 'function') return member;
+      if (name !== verb) return member.bind(target);
+      return async (...given: unknown[]) => {
+        const read: unknown = await Reflect.apply(member, target, given);
+        if (armed) {
+          armed = false;
+          await act();
+        }
+        return read;
+      };
+    },
+  });
+}
+
+onEachStore(
+  'ME-13 what is derived between a cascade’s reading and its writing goes with it [T12]',
+  async (open) => {
+    const scene = await sceneOf(open);
+    await done(scene, { notes: [{ id: 'a' }] });
+    const { runtime } = scene.world.start();
+    const late = { notes: [{ id: 'late', from: ['a'] }] };
+    const store = after(runtime.store, 'memoryLineage', () => done(scene, late));
+    await forgetMemory({ ...runtime, store }, person(scene), 'a', { cascade: true });
+    expect(await idsOf(scene)).toEqual([]);
+  },
+);
+
+onEachStore(
+  'ME-12 a window that is opened again between a sweep’s reading and its writing is not swept [T12]',
+  async (open) => {
+    const scene = await sceneOf(open);
+    await done(scene, { notes: [{ id: 'w', more: { accessWindowMs: 10_000 } }] });
+    const { runtime } = scene.world.start();
+    const { tenant } = scene.ref();
+    const scope = await runtime.store.subjectScope(tenant, ann);
+    const key = await runtime.store.memoryKey(tenant, 'w');
+    const later = (ms: number) => epochMs(runtime.clock.now() + ms);
+    const store = after(runtime.store, 'memoryLineage', () =>
+      runtime.store.touchMemory(scope, { key, version: 1 }, later(60_000)),
+    );
+    const swept = await sweepMemories({ ...runtime, store }, person(scene), later(30_000));
+    expect(swept).toMatchObject({ items: 0, versions: 0 });
+    expect(await idsOf(scene)).toEqual(['w']);
+  },
+);
+
+onEachStore(
+  'ME-13 rule 8 a removal that was announced is decided: nobody reads what it takes, nobody writes beside it [T12]',
+  async (open) => {
+    for (const look of ['recall', 'remember'] as const) {
+      const scene = await sceneOf(open);
+      await done(scene, { notes: [{ id: 'a' }, { id: 'stays' }] });
+      await done(scene, { notes: [{ id: 'b', from: ['a'] }] });
+      const { tenant } = scene.ref();
+      const { store } = scene.world;
+      const scope = await store.subjectScope(tenant, ann);
+      const announced = async () => (await store.key(tenant, scope))?.removal !== undefined;
+      for (let call = 1; call < 9 && !(await announced()); call += 1) {
+        const process = scene.world.start({ call, kind: 'doneButUnheard' });
+        const work = forgetMemory(process.runtime, person(scene), 'a', { cascade: true });
+        await scene.world.settle(process, work);
+      }
+      expect(await announced()).toBe(true);
+      if (look === 'recall') {
+        expect(await done(scene, { recall: {} })).toEqual([['stays', 1, 'stays']]);
+      } else {
+        turns += 1;
+        const again = { subject: ann, input: { notes: [{ id: 'a', content: 'back' }] } };
+        expect(await scene.conclude(`n${turns}`, again)).toMatchObject({ status: 'failed' });
+      }
+      expect(await announced()).toBe(false);
+      expect(await idsOf(scene)).toEqual(['stays']);
+    }
+  },
+);
+
+onEachStore(
+  'E280 ME-14 a hold, on the person or on one fact, that comes between an erasure’s check and its writing refuses it whole [T12]',
+  async (open) => {
+    for (const what of ['person', 'fact'] as const) {
+      const scene = await sceneOf(open);
+      await done(scene, { notes: [{ id: 'a' }] });
+      const { runtime } = scene.world.start();
+      const hold = () =>
+        what === 'person'
+          ? holdSubject(runtime, person(scene), 'court', 'olga')
+          : holdMemory(runtime, person(scene), 'a', 'olga');
+      const store = after(runtime.store, 'memories', hold);
+      expect(await codeOf(eraseSubject({ ...runtime, store }, person(scene), 'dora'))).toBe(
+        'legal_hold',
+      );
+      expect(await idsOf(scene)).toEqual(['a']);
     }
   },
 );

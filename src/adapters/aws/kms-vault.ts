@@ -5,7 +5,6 @@
 import { randomBytes } from 'node:crypto';
 import type { KMSClient } from '@aws-sdk/client-kms';
 import type { KeyRow } from '../../ports/subjects.ts';
-
 import type { Sealer, Vault } from '../../ports/vault.ts';
 import { base64url } from '../../protocol/digest.ts';
 import { describeError, TurnstoneError } from '../../protocol/errors.ts';

@@ -10,7 +10,6 @@
 //   T12  without the data key the bytes are noise; moved or edited bytes fail to open.
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import type { KeyRow } from '../../ports/subjects.ts';
-
 import type { SealContext, Sealer } from '../../ports/vault.ts';
 import { base64url, framed } from '../../protocol/digest.ts';
 import { TurnstoneError } from '../../protocol/errors.ts';

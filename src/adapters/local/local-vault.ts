@@ -12,7 +12,6 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { KeyRow } from '../../ports/subjects.ts';
-
 import type { Sealer, Vault } from '../../ports/vault.ts';
 import { base64url, framed } from '../../protocol/digest.ts';
 import { TurnstoneError } from '../../protocol/errors.ts';
