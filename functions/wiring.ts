@@ -94,6 +94,8 @@ export function lambdaRuntime(): Runtime {
       inbox,
       events,
       intents: new SqsQueue(required('TURNSTONE_QUEUE_INTENTS'), sqs),
+      // One queue tells the outside both: an entry of the error stream has the type `error`.
+      errors: events,
     },
     clock: systemClock,
     entropy: systemEntropy,

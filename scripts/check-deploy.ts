@@ -39,7 +39,7 @@ export async function openForCheck(options: CheckOptions): Promise<Runtime> {
   return {
     ...opened,
     ...(text === null ? {} : { policy: new CedarPolicy(text) }),
-    queues: { inbox: noQueue, events: noQueue, intents: noQueue },
+    queues: { inbox: noQueue, events: noQueue, intents: noQueue, errors: noQueue },
     clock: systemClock,
     entropy: systemEntropy,
     telemetry: { emit: () => undefined },

@@ -78,6 +78,7 @@ export function localHost(
       inbox,
       events: new LineQueue('event', telemetry),
       intents,
+      errors: new LineQueue('error', telemetry),
     },
     clock: systemClock,
     entropy: systemEntropy,

@@ -23,6 +23,8 @@ export interface Queues {
   readonly inbox: Queue;
   readonly events: Queue;
   readonly intents: Queue;
+  /** The error stream (page 03, section 8). */
+  readonly errors: Queue;
 }
 
 /** What a consumer says of one delivered message. */

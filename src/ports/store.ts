@@ -28,10 +28,12 @@ import type {
 import type { ReceiptStore } from './receipts.ts';
 import type { CaseStore, KeyRow, MemoryWrite, SubjectStore } from './subjects.ts';
 import type { IntentRow, WaitStore } from './waits.ts';
+import type { Acceptance, OutboxEntry, WorkRow } from './work.ts';
 
 export type * from './parts.ts';
 export type * from './people.ts';
 export type { KeyRow } from './subjects.ts';
+export type { Acceptance, OutboxEntry, WorkRow } from './work.ts';
 
 /** Names one turn; every part is the caller's own id. */
 export interface TurnRef {
@@ -122,42 +124,6 @@ export interface TurnEnd {
   /** Earliest deadline of a suspended turn, else null. */
   readonly dueAt: EpochMs | null;
   readonly createdAt: EpochMs;
-  readonly updatedAt: EpochMs;
-}
-
-/** One message that must reach a queue: written with the turn, deleted after the queue confirmed. */
-export interface OutboxEntry {
-  /** Stable id, used as the queue's deduplication id (K-69). */
-  readonly id: string;
-  readonly queue: 'inbox' | 'events' | 'intents';
-  /** Body that travels: references or sealed bytes, never plain payload. */
-  readonly body: string;
-}
-
-/** What an accepted (202) delivery stores before it is acknowledged (ruling 12). */
-export interface Acceptance {
-  readonly agent: AgentName;
-  readonly payloadDigest: string;
-  readonly scope: string;
-  readonly generation: number;
-  readonly payload: SealedPayload;
-  readonly at: EpochMs;
-}
-
-/** Live work of one turn; the only way work is discovered (page 09, rule 6). */
-export interface WorkRow {
-  readonly ref: TurnRef;
-  readonly accepted: Acceptance | null;
-  /** Lease end of a running pass: past it the turn is stranded. */
-  readonly runDueAt: EpochMs | null;
-  /** The turn wants a pass at or after this instant. */
-  readonly wakeAt: EpochMs | null;
-  readonly entries: readonly OutboxEntry[];
-  /** Order of this row's entries among the thread's rows. */
-  readonly sequence: number;
-  /** Deliveries that did not get through; poison is parked at a limit. */
-  readonly tries: number;
-  readonly parkedReason: string | null;
   readonly updatedAt: EpochMs;
 }
 
@@ -386,9 +352,17 @@ export interface TurnStore
   workOf(thread: ThreadRef): Promise<readonly WorkRow[]>;
   /** Work rows that need somebody at `now`: lapsed runs, due wakes, unsent entries older than `unsentMs`. */
   dueWork(now: EpochMs, options: { unsentMs: number; limit: number }): Promise<readonly WorkRow[]>;
-  /** Removes the named entries after the queue confirmed them; deletes the row when nothing is left. */
-  markSent(ref: TurnRef, entryIds: readonly string[], now: EpochMs): Promise<Cleared>;
-  /** Changes the delivery bookkeeping of a row; creates nothing. */
+  /**
+   * Removes the named entries after the queue confirmed them; deletes the row when nothing is left. `looked` takes
+   * the look of that suspension off as well; that of a later one stays.
+   */
+  markSent(
+    ref: TurnRef,
+    entryIds: readonly string[],
+    now: EpochMs,
+    looked?: number | null,
+  ): Promise<Cleared>;
+  /** Changes the delivery bookkeeping of a row, one that still has `ifVersion` where given; creates nothing. */
   noteTry(
     ref: TurnRef,
     change: {
@@ -396,6 +370,7 @@ export interface TurnStore
       tries?: number;
       parkedReason?: string | null;
       clearAccepted?: boolean;
+      ifVersion?: string;
     },
     now: EpochMs,
   ): Promise<Cleared>;

@@ -80,6 +80,8 @@ export interface SuspendWrite {
   readonly end: TurnEnd;
   /** Waits that are not registered yet. */
   readonly waits: readonly WaitRow[];
+  /** True when events may have come before its waits: that look is owed until `markSent` is told of it. */
+  readonly looks: boolean;
   readonly dueAt: EpochMs;
   readonly entries: readonly OutboxEntry[];
   readonly intents: readonly IntentRow[];

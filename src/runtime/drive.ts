@@ -64,13 +64,15 @@ async function wanted(
   host: HostBounds,
 ): Promise<Handled> {
   const waits = begun.end?.status === 'suspended';
-  const wakes = begun.work?.wakeAt != null;
-  if (begun.first === null || (!waits && !wakes)) return { kind: 'done' };
+  const wakes = begun.work !== null && begun.work.wakeAt !== null ? begun.work.version : null;
+  if (begun.first === null || (!waits && wakes === null)) return { kind: 'done' };
   const outcome = handled(
     await resumeTurn(runtime, ref, host).catch((error: unknown) => onBusy(error, ref.turn)),
   );
-  if (outcome.kind === 'done' && wakes) {
-    await runtime.store.noteTry(ref, { wakeAt: null }, runtime.clock.now());
+  if (outcome.kind === 'done' && wakes !== null) {
+    // A wake that came since is of another answer: it stays, and is met by a pass of its own.
+    const change = { wakeAt: null, ifVersion: wakes };
+    await runtime.store.noteTry(ref, change, runtime.clock.now());
   }
   return outcome;
 }

@@ -1,7 +1,8 @@
 // A pass that rests: everything it asked for is registered, its lease is given up, its staged acts leave.
 //   T1   one transaction; T3 other turns of the thread go on meanwhile.
 //   T8   a stop recorded since the last look is honoured first (page 09, rule 5).
-//   Page 09, rule 7  waits are registered before anybody looks for an event that came early.
+//   Page 09, rule 7  waits are registered before anybody looks for an event that came early; a look that died with
+//        its pass is owed by the work row and made by the next one.
 
 import type { TurnEnd } from '../ports/store.ts';
 import type { WaitRow } from '../ports/waits.ts';
@@ -9,7 +10,7 @@ import { tallyOf } from '../protocol/budget.ts';
 import { encode } from '../protocol/canonical.ts';
 import { base64url, hashParts } from '../protocol/digest.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
-import type { EpochMs } from '../protocol/ids.ts';
+import type { EpochMs, TenantId } from '../protocol/ids.ts';
 import { limits } from '../protocol/limits.ts';
 import { stagedIntents } from './acts.ts';
 import { cancelMoved, storedView, undecidedOf } from './conclude.ts';
@@ -32,6 +33,11 @@ export async function suspendTurn(
   const { runtime, ref, writer, begun, keyring, pass } = opened;
   const nothingNew = !writer.held && writer.added.length === 0 && begun.end !== null;
   if (nothingNew && begun.end !== null && waiting.every((wait) => wait.registered)) {
+    const owed = begun.work?.lookOwed ?? null;
+    if (owed !== null) {
+      await look(runtime, ref.tenant, waiting);
+      await runtime.store.markSent(ref, [], runtime.clock.now(), owed);
+    }
     const turn = await endView(runtime, ref, keyring, begun.end);
     return { kind: 'answer', answer: { kind: 'pending', turn } };
   }
@@ -55,6 +61,7 @@ export async function suspendTurn(
       announced: writer.announced,
       end,
       waits: rows.fresh,
+      looks: waiting.some((wait) => wait.spec.event !== undefined),
       dueAt,
       entries: [
         suspendedEntry(opened, turn, batch.index),
@@ -70,7 +77,8 @@ export async function suspendTurn(
         cause: outcome.cause,
       });
     }
-    if (outcome.kind === 'done') return resting(opened, turn, waiting, dueAt);
+    if (outcome.kind === 'done')
+      return resting(opened, turn, waiting, { dueAt, position: batch.index });
     const moved = cancelMoved(outcome, writer, cancelsSeen);
     if (moved === null) return { kind: 'again' };
     cancelsSeen = moved;
@@ -85,16 +93,26 @@ async function resting(
   opened: Opened,
   turn: TurnView,
   waiting: readonly OpenWait[],
-  dueAt: EpochMs,
+  at: { readonly dueAt: EpochMs; readonly position: number },
 ): Promise<PassOutcome> {
   const { runtime, ref } = opened;
+  const { dueAt, position } = at;
   runtime.telemetry.emit('turn.suspended', { threadId: ref.thread, turnId: ref.turn, dueAt });
-  await runtime.later(() => relayThread(runtime, ref));
+  // Looked for before the relay, whose last write then takes the owed look off: it costs no write of its own.
+  await look(runtime, ref.tenant, waiting);
+  await runtime.later(() => relayThread(runtime, ref, { ref, position }));
   await runtime.later(async () => runtime.alarm?.(ref, dueAt));
-  for (const { spec } of waiting) {
-    if (spec.event !== undefined) await lookFor(runtime, ref.tenant, spec.event);
-  }
   return { kind: 'answer', answer: { kind: 'pending', turn } };
+}
+
+async function look(
+  runtime: Opened['runtime'],
+  tenant: TenantId,
+  waiting: readonly OpenWait[],
+): Promise<void> {
+  for (const { spec } of waiting) {
+    if (spec.event !== undefined) await lookFor(runtime, tenant, spec.event);
+  }
 }
 
 function ended(opened: Opened): PassOutcome {

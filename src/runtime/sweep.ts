@@ -38,7 +38,7 @@ export async function sweep(runtime: Runtime): Promise<SweepReport> {
       threads.set(`${row.ref.tenant}\n${row.ref.thread}`, row.ref);
     if (row.runDueAt !== null && row.runDueAt <= now) stranded += 1;
     else if (row.wakeAt !== null && row.wakeAt <= now) woken += 1;
-    else if (row.accepted === null || row.entries.length > 0) continue;
+    else if (row.lookOwed === null && (row.accepted === null || row.entries.length > 0)) continue;
     await wake(runtime, row, now);
   }
   for (const thread of threads.values()) {

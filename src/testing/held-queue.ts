@@ -34,8 +34,14 @@ export interface HeldQueues extends Queues {
   readonly inbox: HeldQueue;
   readonly events: HeldQueue;
   readonly intents: HeldQueue;
+  readonly errors: HeldQueue;
 }
 
 export function heldQueues(): HeldQueues {
-  return { inbox: new HeldQueue(), events: new HeldQueue(), intents: new HeldQueue() };
+  return {
+    inbox: new HeldQueue(),
+    events: new HeldQueue(),
+    intents: new HeldQueue(),
+    errors: new HeldQueue(),
+  };
 }

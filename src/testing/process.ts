@@ -60,6 +60,7 @@ export class Process {
         inbox: this.#wrap<Queue>('inbox', parts.queues.inbox),
         events: this.#wrap<Queue>('events', parts.queues.events),
         intents: this.#wrap<Queue>('intents', parts.queues.intents),
+        errors: this.#wrap<Queue>('errors', parts.queues.errors),
       },
       clock: this.#mortalClock(parts.clock),
       entropy: {

@@ -1,5 +1,6 @@
 // The store suite, second part: waits, events, acts, receipts, keys, memory and cases.
 //   T10 answered once, before its deadline, while its turn rests; T12 a key changes only as it was seen.
+//   Long because it is a list of cases, one after another.
 import { deepEqual, equal, ok } from 'node:assert/strict';
 import type { TurnEnd, TurnStore, Writer } from '../ports/store.ts';
 import type { KeyRow } from '../ports/subjects.ts';
@@ -93,6 +94,7 @@ async function resting(
     announced: new Set<string>(),
     end,
     waits,
+    looks: true,
     dueAt: at(1_000),
     entries: [entry('suspended')],
     intents,
@@ -138,6 +140,40 @@ export const peopleCases: readonly StoreCase[] = [
       );
       if (due !== undefined) await store.dropDue(due);
       deepEqual(await store.due(at(1_000), 10), []);
+      await store.close();
+    },
+  },
+  {
+    title: 'rule 7 an owed look stays on the row until that look is told done, and needs somebody',
+    run: async (open) => {
+      const store = await resting(open, []);
+      equal((await store.workOf(ref))[0]?.lookOwed, 1);
+      await store.markSent(ref, ['suspended'], at(2), 0);
+      equal((await store.workOf(ref))[0]?.lookOwed, 1);
+      const due = async (ms: number) => store.dueWork(at(ms), { unsentMs: 100, limit: 10 });
+      equal((await due(50)).length, 0);
+      deepEqual(
+        (await due(102)).map((row) => [row.ref, row.lookOwed]),
+        [[ref, 1]],
+      );
+      await store.markSent(ref, [], at(3), 1);
+      deepEqual(await store.workOf(ref), []);
+      await store.close();
+    },
+  },
+  {
+    title:
+      'B13 a change of a row that another write changed since is refused when it names a version',
+    run: async (open) => {
+      const store = await resting(open, []);
+      const [seen] = await store.workOf(ref);
+      await store.noteTry(ref, { wakeAt: at(9) }, at(2));
+      const stale = { wakeAt: null, ifVersion: seen?.version ?? '' };
+      equal((await store.noteTry(ref, stale, at(3))).kind, 'lost');
+      const [stands] = await store.workOf(ref);
+      equal(stands?.wakeAt, at(9));
+      const fresh = { wakeAt: null, ifVersion: stands?.version ?? '' };
+      equal((await store.noteTry(ref, fresh, at(4))).kind, 'done');
       await store.close();
     },
   },

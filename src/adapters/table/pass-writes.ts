@@ -30,7 +30,7 @@ import type { Clause, Item, ItemKey, WriteOp, WriteOutcome } from './driver.ts';
 import { checkpointKey, endKey, headKey, keyRowKey, type TurnPlace, workKey } from './layout.ts';
 import { isMemoryOp, memoryOps } from './memory-rows.ts';
 import { appended, claimed, positionOp, refusedHead, unexplained } from './pass-outcomes.ts';
-import { entryOut, hashOut } from './payload-codec.ts';
+import { entriesOut, hashOut } from './payload-codec.ts';
 import { listOps } from './person-lists.ts';
 import { announcedBefore, announcedTwice, positionPut, witness } from './position-witness.ts';
 import { spendOps } from './spend-rows.ts';
@@ -276,7 +276,7 @@ function concludeOps(
           key: row,
           change: {
             set: { ...rowStamp(write), sq: write.sequence },
-            remove: ['rd', 'wk', 'ac', 'tr', 'pr'],
+            remove: ['rd', 'wk', 'ac', 'tr', 'pr', 'lk'],
             ...appendEntries(write),
           },
           when: [],
@@ -395,7 +395,7 @@ function rowStamp(
 function appendEntries(write: ConcludeWrite | ParkWrite): {
   append?: { en: Item[string][] };
 } {
-  return write.entries.length === 0 ? {} : { append: { en: write.entries.map(entryOut) } };
+  return write.entries.length === 0 ? {} : { append: { en: entriesOut(write) } };
 }
 
 /** A lease has a finite end in the future, or nothing is written (F3) [T11]. */

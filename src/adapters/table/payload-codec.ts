@@ -48,16 +48,26 @@ export function segmentIn(where: string, value: Attr | undefined): CheckpointSeg
 }
 
 export function entryOut(entry: OutboxEntry): Attr {
-  return [entry.id, entry.queue, entry.body];
+  const { id, queue, body, order } = entry;
+  return order === undefined ? [id, queue, body] : [id, queue, body, order];
+}
+
+/** Entries of a pass, in the order of its epoch among those of its thread [T3]. */
+export function entriesOut(write: {
+  readonly entries: readonly OutboxEntry[];
+  readonly writer: { readonly epoch: number };
+}): Attr[] {
+  return write.entries.map((entry) => entryOut({ ...entry, order: write.writer.epoch }));
 }
 
 export function entryIn(where: string, value: Attr): OutboxEntry {
-  const [id, queue, body] = asList(where, value);
+  const [id, queue, body, order] = asList(where, value);
   const name = asText(where, queue);
-  if (name !== 'inbox' && name !== 'events' && name !== 'intents') {
+  if (name !== 'inbox' && name !== 'events' && name !== 'intents' && name !== 'errors') {
     throw skew(where, 'a known queue', queue);
   }
-  return { id: asText(where, id), queue: name, body: asText(where, body) };
+  const entry = { id: asText(where, id), queue: name, body: asText(where, body) } as const;
+  return order === undefined ? entry : { ...entry, order: asCount(where, order) };
 }
 
 /** A digest in canonical base64url is kept as its bytes (a quarter less); any other text as it is. */

@@ -358,8 +358,8 @@ export class TableStore implements TurnStore, GraphHolder {
     return this.#work.due(now, options);
   }
 
-  markSent(ref: TurnRef, entryIds: readonly string[], now: EpochMs) {
-    return this.#work.markSent(ref, entryIds, now);
+  markSent(ref: TurnRef, entryIds: readonly string[], now: EpochMs, looked?: number | null) {
+    return this.#work.markSent(ref, entryIds, now, looked ?? null);
   }
 
   noteTry(ref: TurnRef, change: TryChange, now: EpochMs) {

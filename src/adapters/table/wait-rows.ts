@@ -31,7 +31,7 @@ import {
   workKey,
 } from './layout.ts';
 import { positionOp, refusedHead, unexplained } from './pass-outcomes.ts';
-import { entryOut } from './payload-codec.ts';
+import { entriesOut, entryOut } from './payload-codec.ts';
 import { announcedBefore, announcedTwice, positionPut, witness } from './position-witness.ts';
 import { inTurns, putPlain } from './reads.ts';
 import { spendOps } from './spend-rows.ts';
@@ -49,6 +49,7 @@ export async function suspend(table: TableContext, write: SuspendWrite): Promise
   if (twice !== undefined) throw announcedTwice(twice);
   const place = await table.names.turn(write.ref);
   const version = versionOf(write.writer.token, write.batch.index, null);
+  const owed = write.looks ? { lk: write.batch.index } : {};
   const ops: WriteOp[] = [
     {
       kind: 'update',
@@ -66,9 +67,9 @@ export async function suspend(table: TableContext, write: SuspendWrite): Promise
       kind: 'update',
       key: workKey(place, table.shards),
       change: {
-        set: { ...workNames(write.ref), ua: write.now, q: version },
-        remove: ['rd', 'wk', 'ac', 'tr', 'pr'],
-        append: { en: write.entries.map(entryOut) },
+        set: { ...workNames(write.ref), ua: write.now, q: version, ...owed },
+        remove: ['rd', 'wk', 'ac', 'tr', 'pr', ...(write.looks ? [] : ['lk'])],
+        append: { en: entriesOut(write) },
       },
       when: [],
     },

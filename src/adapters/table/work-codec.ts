@@ -55,13 +55,15 @@ export function workIn(item: Item): SeenWork {
     accepted: read.has('ac') ? acceptanceIn(read.value('ac')) : null,
     runDueAt: runDue === null ? null : epochMs(runDue),
     wakeAt: wake === null ? null : epochMs(wake),
+    lookOwed: read.countOrNull('lk'),
     entries: read.list('en').map((entry) => entryIn('WORK.en', entry)),
     sequence: read.count('sq'),
     tries: read.count('tr'),
     parkedReason: read.textOrNull('pr'),
     updatedAt: epochMs(read.count('ua')),
+    version: read.text('q'),
   };
-  return { row, version: read.text('q') };
+  return { row, version: row.version };
 }
 
 /** True when nothing on the row needs anybody: it may be deleted. */
@@ -70,6 +72,7 @@ export function isSpent(row: WorkRow): boolean {
     row.accepted === null &&
     row.runDueAt === null &&
     row.wakeAt === null &&
+    row.lookOwed === null &&
     row.entries.length === 0 &&
     row.parkedReason === null
   );

@@ -38,6 +38,8 @@ export interface TryChange {
   readonly tries?: number;
   readonly parkedReason?: string | null;
   readonly clearAccepted?: boolean;
+  /** Changes nothing of a row that another write changed since. */
+  readonly ifVersion?: string;
 }
 
 interface Rewrite {
@@ -120,13 +122,20 @@ export class WorkRows {
   }
 
   /** Removes the named entries; the row goes with the last thing on it. A row that is gone is done. */
-  async markSent(ref: TurnRef, entryIds: readonly string[], now: EpochMs): Promise<Cleared> {
+  async markSent(
+    ref: TurnRef,
+    entryIds: readonly string[],
+    now: EpochMs,
+    looked: number | null,
+  ): Promise<Cleared> {
     const sent = new Set(entryIds);
     const cleared = await this.#rewrite(ref, (row) => {
       const entries = row.entries.filter((entry) => !sent.has(entry.id));
-      const after = { ...row, entries, updatedAt: now };
-      if (entries.length === 0) return { set: { ua: now }, remove: ['en'], after };
-      return { set: { en: entries.map(entryOut), ua: now }, remove: [], after };
+      const done = row.lookOwed !== null && row.lookOwed === looked;
+      const after = { ...row, entries, updatedAt: now, lookOwed: done ? null : row.lookOwed };
+      const remove = done ? ['lk'] : [];
+      if (entries.length === 0) return { set: { ua: now }, remove: ['en', ...remove], after };
+      return { set: { en: entries.map(entryOut), ua: now }, remove, after };
     });
     const gone = cleared.kind === 'lost' && cleared.work === null;
     return gone ? { kind: 'done' } : cleared;
@@ -135,6 +144,7 @@ export class WorkRows {
   /** Changes the delivery bookkeeping of a row that exists. */
   async noteTry(ref: TurnRef, change: TryChange, now: EpochMs): Promise<Cleared> {
     return this.#rewrite(ref, (row) => {
+      if (change.ifVersion !== undefined && change.ifVersion !== row.version) return null;
       const set: Record<string, string | number> = { ua: now };
       const remove: string[] = [];
       put(set, remove, 'wk', change.wakeAt);
@@ -153,12 +163,14 @@ export class WorkRows {
     });
   }
 
-  async #rewrite(ref: TurnRef, decide: (row: WorkRow) => Rewrite): Promise<Cleared> {
+  async #rewrite(ref: TurnRef, decide: (row: WorkRow) => Rewrite | null): Promise<Cleared> {
     const key = workKey(await this.#table.names.turn(ref), this.#table.shards);
     let seen = this.#hints.get(key.sk) ?? (await this.#read(key));
     for (let round = 1; round <= rewriteRoundsMax; round += 1) {
       if (seen === null) return { kind: 'lost', work: null };
-      const { set, remove, after } = decide(seen.row);
+      const rewrite = decide(seen.row);
+      if (rewrite === null) return { kind: 'lost', work: seen.row };
+      const { set, remove, after } = rewrite;
       const version = versionOf(seen.version, 0, [Object.entries(set).flat(), remove]);
       const when: Clause[] = [{ attr: 'q', is: 'eq', value: seen.version }];
       const change: Change = { set: { ...set, q: version }, remove };
@@ -166,7 +178,8 @@ export class WorkRows {
       const outcome = await this.#table.driver.write([
         isSpent(after) ? { kind: 'delete', key, when } : { kind: 'update', key, change, when },
       ]);
-      if (outcome.kind === 'done' && !isSpent(after)) this.#hint(key.sk, { row: after, version });
+      if (outcome.kind === 'done' && !isSpent(after))
+        this.#hint(key.sk, { row: { ...after, version }, version });
       if (outcome.kind !== 'lost') return outcome;
       const item = outcome.refused[0]?.item ?? null;
       seen = item === null ? null : workIn(item);
@@ -227,7 +240,8 @@ function dueSince(row: WorkRow, unsentMs: number, run: 'live' | 'as stored' = 'a
   if (row.runDueAt !== null && run === 'as stored') instants.push(row.runDueAt);
   if (row.wakeAt !== null) instants.push(row.wakeAt);
   const unclaimed = row.accepted !== null && row.runDueAt === null && row.wakeAt === null;
-  if (row.entries.length > 0 || unclaimed) instants.push(row.updatedAt + unsentMs);
+  if (row.entries.length > 0 || unclaimed || row.lookOwed !== null)
+    instants.push(row.updatedAt + unsentMs);
   return Math.min(Number.POSITIVE_INFINITY, ...instants);
 }
 
