@@ -9,9 +9,9 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { allowList, parseAllow } from '../adapters/http/allow-list.ts';
 import { NodeHttpCaller } from '../adapters/http/node-http-caller.ts';
+import { FileQueue } from '../adapters/local/file-queue.ts';
 import { LineQueue } from '../adapters/local/line-queue.ts';
 import { LocalVault, openLocalSecrets } from '../adapters/local/local-vault.ts';
-import { MemoryQueue } from '../adapters/local/memory-queue.ts';
 import { CedarPolicy } from '../adapters/policy/cedar-policy.ts';
 import { openSqliteStore } from '../adapters/sqlite/open-sqlite-store.ts';
 import { systemClock, systemEntropy } from '../adapters/system/system-clock.ts';
@@ -54,8 +54,16 @@ export function localHost(
     random: Math.random,
   });
   const http = new NodeHttpCaller(allowList(parseAllow(settings.httpAllow), { loopback: true }));
-  const inbox = new MemoryQueue({ clock: systemClock });
-  const intents = new MemoryQueue({ clock: systemClock });
+  const queueOf = (name: string): FileQueue =>
+    new FileQueue({
+      clock: systemClock,
+      path: join(settings.data, 'queues.sqlite'),
+      name,
+      visibleMs: settings.leaseMs,
+      onTrouble: ({ id, reason }) => telemetry.emit('queue.trouble', { queue: name, id, reason }),
+    });
+  const inbox = queueOf('inbox');
+  const intents = queueOf('intents');
   const work = new Set<Promise<unknown>>();
   const drain = new AbortController();
   const track = (promise: Promise<unknown>): void => {
@@ -108,9 +116,12 @@ export function localHost(
     detach: track,
     pause: (ms) => systemClock.sleep(Math.max(1, ms)),
     start: () => {
-      inbox.consume((messages) => handleInboxBatch(runtime, messages, { drain: drain.signal }));
-      intents.consume((messages) => handleIntentBatch(runtime, messages, { drain: drain.signal }));
-      sweeper.start();
+      const bounds = { drain: drain.signal };
+      const { work: does } = settings;
+      if (does.has('turns')) inbox.consume((batch) => handleInboxBatch(runtime, batch, bounds));
+      if (does.has('effects'))
+        intents.consume((batch) => handleIntentBatch(runtime, batch, bounds));
+      if (does.has('sweep')) sweeper.start();
     },
     drain: async (drainMs) => {
       drain.abort(new Error('the process is stopping'));
@@ -118,7 +129,10 @@ export function localHost(
       const rest = Promise.all([inbox.stop(), intents.stop(), settled(work)]).then(() => true);
       const late = systemClock.sleep(drainMs).then(() => false);
       const clean = await Promise.race([rest, late]);
-      if (clean) await store.close();
+      if (clean) {
+        for (const queue of [inbox, intents]) queue.close();
+        await store.close();
+      }
       return clean;
     },
   };

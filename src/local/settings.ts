@@ -2,6 +2,10 @@
 import { limits } from '../protocol/limits.ts';
 import { parseTenantBudget, type TenantBudget } from '../protocol/tenant-budget.ts';
 
+/** What a process over the data folder does besides serving HTTP. */
+export type LocalWork = 'turns' | 'effects' | 'sweep';
+const everyWork: readonly LocalWork[] = ['turns', 'effects', 'sweep'];
+
 export interface LocalSettings {
   readonly host: string;
   readonly port: number;
@@ -16,6 +20,8 @@ export interface LocalSettings {
   readonly policy: string | undefined;
   /** What each tenant may spend in a period, or undefined for no ceiling. */
   readonly tenantBudget: TenantBudget | undefined;
+  /** Turns of the inbox, deferred acts, the sweep: all of them unless `TURNSTONE_WORK` names some. */
+  readonly work: ReadonlySet<LocalWork>;
 }
 
 /** Reads the settings; throws an Error naming the variable, what was expected and what came. */
@@ -31,7 +37,18 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
     agents: env.TURNSTONE_AGENTS === '' ? undefined : env.TURNSTONE_AGENTS,
     policy: env.TURNSTONE_POLICY === '' ? undefined : env.TURNSTONE_POLICY,
     tenantBudget: ceiling(env.TURNSTONE_TENANT_BUDGET ?? ''),
+    work: workOf(env.TURNSTONE_WORK ?? ''),
   };
+}
+
+function workOf(text: string): ReadonlySet<LocalWork> {
+  if (text === '') return new Set(everyWork);
+  const names = text.split(',').map((name) => {
+    const known = everyWork.find((one) => one === name.trim());
+    if (known !== undefined) return known;
+    throw new Error(`TURNSTONE_WORK: expected names of ${everyWork.join(', ')}, got "${name}"`);
+  });
+  return new Set(names);
 }
 
 function ceiling(text: string): TenantBudget | undefined {

@@ -93,6 +93,8 @@ export const limits = Object.freeze({
   journalPageRecords: 1_000,
   /** Messages one send call takes. */
   queueBatch: 10,
+  /** A process looks this often for messages that another one sent to a queue in a file. */
+  queuePollMs: 100,
   /** Queue messages are deduplicated by id for this long. */
   queueDedupMs: 300_000,
   waitsPerTransaction: 40,

@@ -15,6 +15,8 @@ export interface QueueHarness {
       messages: readonly { id: string; body: string; receives: number }[],
     ) => Promise<ReadonlyMap<string, Handled>>,
   ): Promise<void>;
+  /** Hands a batch to a consumer that dies with it, and answers the bodies it had in hand; they come again by themselves. */
+  lose(): Promise<readonly string[]>;
   close(): Promise<void>;
 }
 
@@ -112,6 +114,36 @@ export const queueCases: readonly QueueCase[] = [
         deepEqual(of('a'), ['a:m1', 'a:m2']);
         deepEqual(of('b'), ['b:n1', 'b:n2']);
         equal(failures, 1);
+      }),
+  },
+  {
+    title:
+      'F1 F25 what a consumer had in hand when it died comes back before what was sent since; other groups go on meanwhile',
+    run: (open) =>
+      within(open, async ({ queue, drain, lose }) => {
+        await queue.send([message('a', 'm1'), message('a', 'm2')]);
+        equal((await lose())[0], 'a:m1');
+        await queue.send([message('a', 'm3'), message('b', 'n1')]);
+        const seen: string[] = [];
+        await drain(handler(seen, () => ({ kind: 'done' })));
+        deepEqual(seen, ['b:n1', 'a:m1', 'a:m2', 'a:m3']);
+      }),
+  },
+  {
+    title:
+      'B-42 a consumer that dies with the same message again and again is not overtaken either',
+    run: (open) =>
+      within(open, async ({ queue, drain, lose }) => {
+        await queue.send([message('a', 'm1')]);
+        for (const later of ['m2', 'm3']) {
+          let held: readonly string[] = [];
+          while (held.length === 0) held = await lose();
+          equal(held[0], 'a:m1');
+          await queue.send([message('a', later)]);
+        }
+        const seen: string[] = [];
+        await drain(handler(seen, () => ({ kind: 'done' })));
+        deepEqual(seen, ['a:m1', 'a:m2', 'a:m3']);
       }),
   },
   {

@@ -1,5 +1,8 @@
-// The queue suite on the in-process queue and on SQS of the local AWS.
+// The queue suite on the queue in a file and on SQS of the local AWS.
 import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import {
   ChangeMessageVisibilityCommand,
   CreateQueueCommand,
@@ -11,7 +14,8 @@ import {
 } from '@aws-sdk/client-sqs';
 import { describe, inject, test } from 'vitest';
 import { SqsQueue } from '../../src/adapters/aws/sqs-queue.ts';
-import { MemoryQueue } from '../../src/adapters/local/memory-queue.ts';
+import { FileQueue } from '../../src/adapters/local/file-queue.ts';
+import { QueueFile } from '../../src/adapters/local/queue-file.ts';
 import { systemClock } from '../../src/adapters/system/system-clock.ts';
 import type { QueueHarness } from '../../src/testing/queue-conformance.ts';
 import { queueCases } from '../../src/testing/queue-conformance.ts';
@@ -19,15 +23,33 @@ import { skipLoudly } from '../stores.ts';
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
 
-async function inProcess(): Promise<QueueHarness> {
-  const queue = new MemoryQueue({ clock: systemClock, retryMs: 20 });
+/** How long what a consumer that died had in hand stays hidden, seconds. */
+const hiddenSeconds = 1;
+
+async function inFile(): Promise<QueueHarness> {
+  const folder = mkdtempSync(join(tmpdir(), 'turnstone-queue-'));
+  const path = join(folder, 'queues.sqlite');
+  const visibleMs = hiddenSeconds * 1_000;
+  const queue = new FileQueue({ clock: systemClock, path, name: 'q', retryMs: 20, visibleMs });
   return {
     queue,
     drain: async (handle) => {
       queue.consume(handle);
       while (queue.depth > 0) await pause(5);
     },
-    close: () => queue.stop(),
+    // Another process takes a batch and is not heard of again.
+    lose: async () => {
+      const file = new QueueFile(path, 'q');
+      const now = systemClock.now();
+      const batch = file.take(now, now + visibleMs, 'died');
+      file.close();
+      return (batch?.messages ?? []).map(({ body }) => body);
+    },
+    close: async () => {
+      await queue.stop();
+      queue.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
   };
 }
 
@@ -83,6 +105,16 @@ async function onSqs(endpoint: string): Promise<QueueHarness> {
         if (Messages.length === 0) await pause(50);
       }
     },
+    lose: async () => {
+      const { Messages = [] } = await client.send(
+        new ReceiveMessageCommand({
+          QueueUrl,
+          MaxNumberOfMessages: 10,
+          VisibilityTimeout: hiddenSeconds,
+        }),
+      );
+      return Messages.map(({ Body = '' }) => Body);
+    },
     close: async () => {
       await client.send(new DeleteQueueCommand({ QueueUrl }));
       client.destroy();
@@ -92,7 +124,7 @@ async function onSqs(endpoint: string): Promise<QueueHarness> {
 
 const endpoint = inject('dynamodb').ministack;
 const backEnds: Record<string, (() => Promise<QueueHarness>) | string> = {
-  'in process': inProcess,
+  'in a file': inFile,
   'SQS of the local AWS': 'url' in endpoint ? () => onSqs(endpoint.url) : endpoint.unavailable,
 };
 

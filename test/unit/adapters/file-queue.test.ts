@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { MemoryQueue } from '../../../src/adapters/local/memory-queue.ts';
+import { FileQueue } from '../../../src/adapters/local/file-queue.ts';
 import type { Handled } from '../../../src/ports/queue.ts';
 import { TurnedClock } from '../../../src/testing/turned-clock.ts';
 
@@ -10,7 +10,7 @@ const ticks = async (): Promise<void> => {
 
 function queueOf(handle: (id: string) => Handled, triesMax = 3) {
   const clock = new TurnedClock();
-  const queue = new MemoryQueue({ clock, triesMax, retryMs: 100 });
+  const queue = new FileQueue({ clock, path: ':memory:', name: 'q', triesMax, retryMs: 100 });
   const handled: string[] = [];
   queue.consume(async (messages) => {
     const outcomes = new Map<string, Handled>();
