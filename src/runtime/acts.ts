@@ -2,11 +2,11 @@
 //   T1   the intent's row and its message are written by that transaction, or nothing leaves.
 //   T7   the id is a function of the place, computable ahead; other arguments at the place are a divergence.
 
-import type { OutboxEntry, PartSet, TurnRef } from '../ports/store.ts';
+import type { OutboxEntry, PartSet, ThreadRef, TurnRef } from '../ports/store.ts';
 import type { IntentRow } from '../ports/waits.ts';
 import { TurnstoneError } from '../protocol/errors.ts';
 import type { EpochMs } from '../protocol/ids.ts';
-import { tenantId } from '../protocol/ids.ts';
+import { tenantId, threadId } from '../protocol/ids.ts';
 import { intentId } from '../protocol/keys.ts';
 import { limits } from '../protocol/limits.ts';
 import type { RecordOf, Site } from '../protocol/record.ts';
@@ -118,7 +118,7 @@ export function intentEntry(ref: TurnRef, id: string): OutboxEntry {
 }
 
 /** Reads an intent message; throws `invalid_request` naming the field. */
-export function parseIntentBody(text: string): { tenant: TurnRef['tenant']; intent: string } {
+export function parseIntentBody(text: string): ThreadRef & { readonly intent: string } {
   let raw: unknown;
   try {
     raw = JSON.parse(text);
@@ -126,12 +126,12 @@ export function parseIntentBody(text: string): { tenant: TurnRef['tenant']; inte
     throw malformed('body', 'JSON', cause);
   }
   if (typeof raw !== 'object' || raw === null) throw malformed('body', 'an object');
-  const { v, tenant, intent }: Record<string, unknown> = { ...raw };
+  const { v, tenant, thread, intent }: Record<string, unknown> = { ...raw };
   if (v !== 1) throw malformed('v', '1');
   if (typeof intent !== 'string' || !/^[0-9a-f-]{36}$/.test(intent)) {
     throw malformed('intent', 'a UUID');
   }
-  return { tenant: tenantId('tenant', tenant), intent };
+  return { tenant: tenantId('tenant', tenant), thread: threadId('thread', thread), intent };
 }
 
 function malformed(field: string, expected: string, cause?: unknown): TurnstoneError {

@@ -21,6 +21,7 @@ import { declareEffect } from './declared-effect.ts';
 import type { InboxMessage } from './drive.ts';
 import { callOnce, probeCall } from './effect-attempt.ts';
 import { publishEvent } from './events.ts';
+import { groupOf } from './inbox-message.ts';
 import { Keyring } from './keyring.ts';
 import { openPayload, sealContext, sealText } from './payloads.ts';
 import type { Runtime } from './runtime.ts';
@@ -37,29 +38,44 @@ interface ActResult {
   readonly error?: { readonly code: string; readonly message: string };
 }
 
-/** Performs the intents of one thread's batch in order; what follows one that must come later waits with it. */
+/** Performs a batch: acts of one thread in order, threads side by side; one that must come later holds its thread (F25). */
 export async function handleIntentBatch(
   runtime: Runtime,
   messages: readonly InboxMessage[],
   host: HostBounds,
 ): Promise<ReadonlyMap<string, Handled>> {
   const outcomes = new Map<string, Handled>();
-  let stopped: Handled | null = null;
+  const groups = new Map<string, Named[]>();
   for (const message of messages) {
-    const outcome: Handled = stopped ?? (await handleOne(runtime, message, host));
-    outcomes.set(message.id, outcome);
-    if (outcome.kind !== 'done') stopped = outcome;
+    try {
+      const named = { message, ...parseIntentBody(message.body) };
+      const group = groupOf(named);
+      groups.set(group, [...(groups.get(group) ?? []), named]);
+    } catch (error) {
+      outcomes.set(message.id, deadLetter(runtime, message.id, describeError(error).message));
+    }
   }
+  await Promise.all(
+    [...groups.values()].map(async (group) => {
+      let stopped: Handled | null = null;
+      for (const named of group) {
+        const outcome: Handled = stopped ?? (await handleOne(runtime, named, host));
+        outcomes.set(named.message.id, outcome);
+        if (outcome.kind !== 'done') stopped = outcome;
+      }
+    }),
+  );
   return outcomes;
 }
 
+type Named = { readonly message: InboxMessage } & ReturnType<typeof parseIntentBody>;
+
 async function handleOne(
   runtime: Runtime,
-  message: InboxMessage,
+  { message, tenant, intent }: Named,
   host: HostBounds,
 ): Promise<Handled> {
   try {
-    const { tenant, intent } = parseIntentBody(message.body);
     const row = await runtime.store.intent(tenant, intent);
     if (row === null) return deadLetter(runtime, intent, 'no such intent');
     return await performIntent(runtime, row, host);
