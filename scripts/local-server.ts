@@ -66,11 +66,14 @@ export async function callApi(
     body?: unknown;
     token?: string | null;
     headers?: Readonly<Record<string, string>>;
+    /** Longest time to wait for the answer; default without end. */
+    timeoutMs?: number;
   } = {},
 ): Promise<Reply> {
   const token = options.token === undefined ? 'dev:acme:ann:operator' : options.token;
   const answer = await fetch(`${url}${path}`, {
     method,
+    ...(options.timeoutMs === undefined ? {} : { signal: AbortSignal.timeout(options.timeoutMs) }),
     headers: {
       ...(token === null ? {} : { authorization: `Bearer ${token}` }),
       ...(options.body === undefined ? {} : { 'content-type': 'application/json' }),

@@ -1,224 +1,138 @@
-// Acts under kills: turns stage acts and wait for what came of them, while the one process that relays and performs
-// is killed with SIGKILL again and again; then every input is sent once more in full. The provider's ledger and the
-// journals must agree on every act; how many landed out of their thread's order is counted (none may without kills).
-//   npm run soak:intents -- --turns 200 [--kills 20] [--seed 1] [--report reports/soak-intents.md]
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+// Acts under kills: turns stage acts and wait for what came of them, while the workers that run turns, perform acts
+// and relay are killed with SIGKILL, each apart, again and again; then every input is sent once more in full. The
+// provider's ledger and the journals must agree on every act, and acts of a thread land in the order they were staged.
+//   npm run soak:intents -- [--on embedded|aws|both] [--intents 10000] [--threads 200] [--kills 200] [--seed 1]
+//                           [--report reports/soak-intents.md]
+// On the local AWS a twentieth of the intents runs, over 50 threads (ruling 29).
+import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import type { Behaviour } from '../src/testing/provider-server.ts';
-import { providerServer } from '../src/testing/provider-server.ts';
-import { callApi, startServer } from './local-server.ts';
+import { embeddedSite } from './intents/embedded-site.ts';
+import type { Judgement } from './intents/judge.ts';
+import { columns, judge } from './intents/judge.ts';
+import type { Load } from './intents/load.ts';
+import { deliver, inLanes, oddProvider, pathOf, turnsOf } from './intents/load.ts';
+import type { Site } from './intents/site.ts';
+import { pause, seeded, until } from './intents/site.ts';
 
-const recoveries = ['idempotent', 'reconcile', 'operator'] as const;
-const timeoutMs = 400;
-const turnsPerThread = 2;
-/** Looks at a turn, a tenth of a second apart, before it counts as stuck. */
-const endedTriesMax = 600;
-const columns = ['acts', 'completed', 'refused', 'uncertain', 'landed', 'lost', 'doubled'] as const;
-type Row = Record<(typeof columns)[number], number>;
+/** A soak in which nothing ends for this long is stuck, milliseconds. */
+const stuckMs = 120_000;
 
-export interface IntentSoak {
-  readonly rows: ReadonlyMap<string, Row>;
-  readonly acts: number;
+export interface IntentSoak extends Judgement {
+  readonly title: string;
+  readonly load: Load;
+  /** SIGKILLs by role. */
+  readonly kills: Readonly<Record<string, number>>;
+  readonly seed: number;
   /** Requests the redelivery of every input caused. */
   readonly again: number;
-  /** Acts of one thread that landed before an earlier one. */
-  readonly overtaken: number;
-  readonly faults: readonly string[];
+  readonly seconds: number;
 }
 
-const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms));
-
-/** Runs it; what is wrong is in `faults`. */
-export async function soakIntents(of: {
-  readonly turns: number;
+export interface SoakOptions extends Load {
+  /** Most kills; fewer when the load is done before. */
   readonly kills: number;
   readonly seed: number;
-}): Promise<IntentSoak> {
-  let state = of.seed >>> 0;
-  const random = (): number => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
-  const behaviours: readonly (() => Behaviour)[] = [
-    () => ({ status: 409, applies: false }),
-    () => ({ status: 429, applies: false }),
-    () => ({ status: 500, applies: random() < 0.5 }),
-    () => ({ reset: true, applies: random() < 0.5 }),
-    // A getter: the wait begins when the request comes, not when it was planned.
-    () => ({
-      get holdAfter() {
-        return pause(3 * timeoutMs);
-      },
-    }),
-  ];
-  const data = mkdtempSync(join(tmpdir(), 'turnstone-soak-intents-'));
-  const provider = await providerServer();
-  provider.dedup('/idempotent');
-  for (const recovery of recoveries) {
-    for (let n = 0; n < of.turns * 2; n += 1) {
-      const odd = random() < 0.3;
-      const make = behaviours[Math.floor(random() * behaviours.length)];
-      provider.next(`/${recovery}`, odd && make !== undefined ? make() : {});
-    }
-  }
-  const act = (recovery: string) => ({
-    act: {
-      kind: recovery,
-      request: { method: 'POST', url: `\${vars.world}/${recovery}` },
-      recovery,
-      probe: { method: 'GET', url: '${vars.world}/probe/${idempotencyKey}' },
-      timeoutMs,
-      retry: { maxAttempts: 4, initialMs: 20, maxMs: 100 },
-    },
-    as: recovery,
-  });
-  const plan = (n: number) => {
-    const order = recoveries.map((_, at) => recoveries[(at + n) % 3] ?? 'operator');
-    const hear = order.map((recovery) => ({
-      wait: { event: 'act.result', correlation: `\${${recovery}}` },
-      as: `${recovery}-result`,
-    }));
-    return {
-      vars: { world: provider.url },
-      steps: [{ id: 'send', do: [...order.map(act), ...hear] }],
-      reply: Object.fromEntries(order.map((name) => [name, `\${${name}-result.status}`])),
-    };
-  };
+}
 
-  let server = await startServer(data);
-  const path = (n: number): string => `/v1/threads/soak-${Math.floor(n / turnsPerThread)}/turns`;
-  const deliver = async (n: number): Promise<Record<string, unknown>> => {
-    for (;;) {
-      const answer = await callApi(server.url, 'POST', path(n), {
-        body: { turnId: `t${n}`, agent: 'plan', input: plan(n) },
-        headers: { prefer: 'respond-async' },
-      }).catch(() => null);
-      if (answer?.status === 202 || answer?.status === 200) return answer.body;
-      await pause(50);
-    }
-  };
-  const queue = Array.from({ length: of.turns }, (_, n) => n);
-  const lanes = Array.from({ length: 10 }, async () => {
-    for (let n = queue.shift(); n !== undefined; n = queue.shift()) await deliver(n);
-  });
-  for (let kill = 0; kill < of.kills; kill += 1) {
-    await pause(200 + random() * 800);
-    await server.kill('SIGKILL');
-    server = await startServer(data);
+/** Runs it; what is wrong is in `faults`. */
+export async function soakIntents(
+  options: SoakOptions,
+  open: (providerUrl: string) => Promise<Site> = embeddedSite,
+): Promise<IntentSoak> {
+  const { kills: most, seed, ...load } = options;
+  const random = seeded(seed);
+  const began = Date.now();
+  const provider = await oddProvider(load, random);
+  const site = await open(provider.url);
+  try {
+    const work = run(site, load, provider.url);
+    const kills = await killing(site, most, random, work);
+    const turns = await work;
+    const asked = provider.ledger.length;
+    const faults: string[] = [];
+    await inLanes(turnsOf(load), 8, async (n) => {
+      const { body } = await deliver(site, load, provider.url, n);
+      if (body.replayed !== true) faults.push(`turn ${n}: sent again, not replayed`);
+    });
+    await until('rest after every input was sent again', stuckMs, async () => {
+      await site.nudge();
+      return site.atRest();
+    });
+    const again = provider.ledger.length - asked;
+    if (again > 0) faults.push(`${again} requests after every input was sent again`);
+    const judged = await judge(site, load, turns, provider.ledger);
+    const seconds = Math.round((Date.now() - began) / 1000);
+    const all = [...faults, ...judged.faults];
+    return { ...judged, title: site.title, load, kills, seed, again, seconds, faults: all };
+  } finally {
+    await site.stop();
+    await provider.close();
   }
-  await Promise.all(lanes);
+}
 
-  const ended = async (n: number): Promise<Record<string, unknown>> => {
-    for (let tries = 0; ; tries += 1) {
-      const answer = await callApi(server.url, 'GET', `${path(n)}/t${n}`).catch(() => null);
-      const { status } = answer?.body ?? {};
-      if (answer?.status === 200 && status !== 'running' && status !== 'suspended')
-        return answer.body;
-      if (tries === endedTriesMax) return { status: `still ${String(status)}` };
-      await pause(100);
-    }
-  };
+/** Sends every turn and sees each to its end. */
+async function run(
+  site: Site,
+  load: Load,
+  world: string,
+): Promise<readonly Record<string, unknown>[]> {
+  await inLanes(turnsOf(load), 10, async (n) => void (await deliver(site, load, world, n)));
   const results: Record<string, unknown>[] = [];
-  for (let n = 0; n < of.turns; n += 1) results.push(await ended(n));
-  const asked = provider.ledger.length;
-  const faults: string[] = [];
-  for (let n = 0; n < of.turns; n += 1) {
-    if ((await deliver(n)).replayed !== true) faults.push(`turn ${n}: sent again, not replayed`);
-  }
-  await pause(3_000);
-  const again = provider.ledger.length - asked;
-  if (again > 0) faults.push(`${again} requests after every input was sent again`);
-
-  const landed = new Map<string, number[]>();
-  for (const [at, entry] of provider.ledger.entries()) {
-    if (entry.landed) landed.set(entry.key, [...(landed.get(entry.key) ?? []), at]);
-  }
-  const rows = new Map<string, Row>();
-  const staged = new Map<string, { thread: string; at: string; seq: number }>();
-  for (const [n, turn] of results.entries()) {
-    const { body } = await callApi(server.url, 'GET', `${path(n)}/t${n}/journal`);
-    if (body.verified !== true) faults.push(`turn ${n}: the chain does not verify`);
-    const acts = (body.records as Record<string, unknown>[]).filter(
-      (record) => record.kind === 'ActStaged',
-    );
-    if (acts.length !== 3 || turn.status !== 'succeeded')
-      faults.push(`turn ${n}: ${String(turn.status)} with ${acts.length} acts`);
-    for (const record of acts) {
-      const recovery = String(record.effectKind);
-      const id = String(record.intent);
-      staged.set(id, { thread: path(n), at: String(record.at), seq: Number(record.seq) });
-      const status = String(Reflect.get(Object(turn.result), recovery));
-      const times = landed.get(id)?.length ?? 0;
-      const row = rows.get(recovery) ?? blank();
-      row.acts += 1;
-      if (status === 'completed' || status === 'refused' || status === 'uncertain')
-        row[status] += 1;
-      if (times > 0) row.landed += 1;
-      if (times > 1) row.doubled += 1;
-      const wrong =
-        status === 'uncertain' ? false : (status === 'completed') !== times > 0 || status === '';
-      if (wrong) row.lost += 1;
-      if (wrong || times > 1)
-        faults.push(`turn ${n}, ${recovery}: told ${status}, landed ${times}`);
-      rows.set(recovery, row);
+  let open = Array.from({ length: turnsOf(load) }, (_, n) => n);
+  let moved = Date.now();
+  while (open.length > 0) {
+    const left: number[] = [];
+    await inLanes(open.length, 8, async (at) => {
+      const n = open[at] ?? 0;
+      const answer = await site.call('GET', `${pathOf(load, n)}/t${n}`);
+      const status = answer?.body.status;
+      if (answer?.status === 200 && status !== 'running' && status !== 'suspended') {
+        results[n] = answer.body;
+      } else left.push(n);
+    });
+    if (left.length < open.length) moved = Date.now();
+    if (Date.now() - moved > stuckMs) {
+      for (const n of left) results[n] = { status: 'stuck' };
+      return results;
     }
+    open = left.sort((one, other) => one - other);
+    await site.nudge();
+    await pause(500);
   }
-  for (const key of landed.keys())
-    if (!staged.has(key)) faults.push(`landed under ${key}, which no journal holds`);
-  const overtaken = overtakings([...staged], landed);
-  // The embedded queue dies with its process, and the sweep sends again by age: only without kills is order promised.
-  if (overtaken > 0 && of.kills === 0)
-    faults.push(`${overtaken} acts landed before an earlier one of their thread`);
-  await server.kill('SIGKILL');
-  await provider.close();
-  rmSync(data, { recursive: true, force: true });
-  return { rows, acts: staged.size, again, overtaken, faults };
+  return results;
 }
 
-function blank(): Row {
-  return { acts: 0, completed: 0, refused: 0, uncertain: 0, landed: 0, lost: 0, doubled: 0 };
-}
-
-/** Acts that first landed before one of their thread that was staged earlier. */
-function overtakings(
-  staged: readonly [string, { thread: string; at: string; seq: number }][],
-  landed: ReadonlyMap<string, readonly number[]>,
-): number {
-  const inOrder = staged.toSorted(([, one], [, other]) =>
-    one.at === other.at ? one.seq - other.seq : one.at < other.at ? -1 : 1,
+/** Kills workers of every role in turn, at odd moments, as long as there is work. */
+async function killing(
+  site: Site,
+  most: number,
+  random: () => number,
+  work: Promise<unknown>,
+): Promise<Record<string, number>> {
+  const killed: Record<string, number> = {};
+  let working = true;
+  const ended = work.then(
+    () => undefined,
+    () => undefined,
   );
-  const last = new Map<string, number>();
-  let count = 0;
-  for (const [id, { thread }] of inOrder) {
-    const first = landed.get(id)?.[0];
-    if (first === undefined) continue;
-    const before = last.get(thread) ?? -1;
-    if (first < before) count += 1;
-    last.set(thread, Math.max(first, before));
+  void ended.then(() => {
+    working = false;
+  });
+  for (let kill = 0; kill < most && working; kill += 1) {
+    await Promise.race([pause(100 + random() * 900), ended]);
+    const role = site.roles[Math.floor(random() * site.roles.length)] ?? '';
+    if (working && (await site.kill(role))) killed[role] = (killed[role] ?? 0) + 1;
   }
-  return count;
+  return killed;
 }
 
-if (import.meta.main) {
-  const { values } = parseArgs({
-    options: {
-      turns: { type: 'string', default: '200' },
-      kills: { type: 'string', default: '20' },
-      seed: { type: 'string', default: '1' },
-      report: { type: 'string' },
-    },
-  });
-  const of = {
-    turns: Number(values.turns),
-    kills: Number(values.kills),
-    seed: Number(values.seed),
-  };
-  const { rows, acts, again, overtaken, faults } = await soakIntents(of);
-  const threads = Math.ceil(of.turns / turnsPerThread);
-  const lines = [
-    `${acts} acts of ${of.turns} turns in ${threads} threads, ${of.kills} SIGKILLs, seed ${of.seed}`,
+function reportOf(soak: IntentSoak): readonly string[] {
+  const { load, kills, seed, again, overtaken, seconds, faults, rows, acts } = soak;
+  const by = Object.entries(kills).map(([role, times]) => `${times} of ${role}`);
+  return [
+    `## ${soak.title}`,
+    '',
+    `${acts} acts of ${turnsOf(load)} turns in ${load.threads} threads, seed ${seed}, ${seconds} s. SIGKILLs: ${by.join(', ') || 'none'}.`,
     '',
     `| recovery | ${columns.join(' | ')} |`,
     `| --- | ${columns.map(() => '---:').join(' | ')} |`,
@@ -230,13 +144,50 @@ if (import.meta.main) {
     '',
     faults.length === 0
       ? 'The ledger of the provider and the journals agree on every act.'
-      : `They disagree:\n${faults.slice(0, 20).join('\n')}`,
+      : `They disagree:\n\n${faults
+          .slice(0, 20)
+          .map((fault) => `- ${fault}`)
+          .join('\n')}`,
+    '',
   ];
+}
+
+function loadOf(intents: number, threads: number, timeoutMs: number): Load {
+  const actsPerTurn = 5;
+  const turnsPerThread = Math.ceil(intents / threads / actsPerTurn);
+  return { threads, turnsPerThread, actsPerTurn, timeoutMs };
+}
+
+async function command(): Promise<number> {
+  const { values } = parseArgs({
+    options: {
+      on: { type: 'string', default: 'both' },
+      intents: { type: 'string', default: '10000' },
+      threads: { type: 'string', default: '200' },
+      kills: { type: 'string', default: '200' },
+      seed: { type: 'string', default: '1' },
+      report: { type: 'string' },
+    },
+  });
+  const [intents, threads] = [Number(values.intents), Number(values.threads)];
+  const faults = { kills: Number(values.kills), seed: Number(values.seed) };
+  const soaks: IntentSoak[] = [];
+  if (values.on !== 'aws') {
+    soaks.push(await soakIntents({ ...loadOf(intents, threads, 400), ...faults }));
+  }
+  if (values.on !== 'embedded') {
+    const { awsSite } = await import('./intents/aws-site.ts');
+    const load = loadOf(Math.ceil(intents / 20), Math.ceil(threads / 4), 1_000);
+    soaks.push(await soakIntents({ ...load, ...faults }, awsSite));
+  }
+  const lines = soaks.flatMap(reportOf);
   process.stdout.write(`${lines.join('\n')}\n`);
   if (values.report !== undefined) {
     const head =
       '# Acts under kills\n\nMade by `npm run soak:intents`: see `scripts/soak-intents.ts`.\n\n';
-    writeFileSync(values.report, `${head}${lines.join('\n')}\n`);
+    writeFileSync(values.report, `${head}${lines.join('\n')}`);
   }
-  process.exitCode = faults.length === 0 ? 0 : 1;
+  return soaks.every((soak) => soak.faults.length === 0) ? 0 : 1;
 }
+
+if (import.meta.main) process.exitCode = await command();
