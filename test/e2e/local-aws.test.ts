@@ -5,13 +5,14 @@ import { CreateTableCommand, DynamoDBClient, GetItemCommand } from '@aws-sdk/cli
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { Deployed } from '../../scripts/deploy-local.ts';
 import { deploy } from '../../scripts/deploy-local.ts';
+import { InvokeCommand, LambdaClient } from '../../scripts/lambda-client.ts';
 import type { Started } from '../../scripts/local-aws.ts';
 import { emulatorEnv, startMinistack } from '../../scripts/local-aws.ts';
 import type { ProviderServer } from '../../src/testing/provider-server.ts';
 import { providerServer } from '../../src/testing/provider-server.ts';
+import { checkerOnAws } from './check-aws.ts';
 import type { Issuer } from './identity.ts';
 import { startIssuer } from './identity.ts';
-import { InvokeCommand, LambdaClient } from './lambda-client.ts';
 import { everyWait, threeCalls } from './plans.ts';
 
 const started: Started = await startMinistack({ log: 'e2e-ministack' });
@@ -346,5 +347,33 @@ aws(
       status: 422,
       body: { code: 'invalid_input', detail: expect.stringContaining('input.total') },
     });
+  },
+);
+
+aws(
+  `F29 check-deploy reads the deployed store: a waiting turn goes on under its build, and other builds are told what they lack${reason} [T7 T13]`,
+  async () => {
+    if (started.kind !== 'started') return;
+    const path = '/v1/threads/check-1/turns';
+    const input = { steps: [{ id: 'ask', do: [{ approve: { action: 'go' }, as: 'ok' }] }] };
+    const asked = await call('POST', path, turnOf('t1', input));
+    expect(asked).toMatchObject({ status: 202, body: { status: 'suspended' } });
+    const env = { SHOP_URL: provider.url, SALES_TABLE: 'sales' };
+    const check = await checkerOnAws(started.url, deployed.turn, env);
+    const same = check('--agents', 'src/examples/checkout.ts');
+    expect(same.error).toBe('');
+    expect(same.out).toMatch(/^\d+ threads, [1-9]\d* open turns, \d+ acts: [1-9]\d* goes_on/);
+    expect(same.out).not.toContain('check-1');
+    const other = check('--json');
+    expect(other.status).toBe(1);
+    const findings = other.out
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(findings).toContainEqual(
+      expect.objectContaining({ what: 'thread', status: 'checkout', code: 'agent_unknown' }),
+    );
+    // It only read: the turn waits as before.
+    expect(await call('GET', `${path}/t1`)).toMatchObject({ body: { status: 'suspended' } });
   },
 );
