@@ -121,14 +121,22 @@ function parked(pass: Pass, wakeAt: EpochMs | null): Promise<never> {
   return never();
 }
 
-/** T4: an owner frozen past its lease does not act on its acknowledged announcement, and says so. */
+/**
+ * T4: an owner frozen past its lease does not act on its acknowledged announcement. It says so of a send that is the
+ * first under its key; over an orphan it says nothing, because the send before it is not its to speak of (ruling 1).
+ */
 export async function mayAct(
   dispatch: Dispatch,
   writer: JournalWriter,
   key: string,
+  entry: Entry,
 ): Promise<void> {
   const { pass, declared, site } = dispatch;
   if (pass.setup.runtime.clock.monotonicMs() < pass.leaseUntilMonotonicMs) return;
+  if (entry.kind !== 'announce') {
+    pass.stop({ kind: 'ended', end: { kind: 'displaced' } });
+    return never();
+  }
   const facts = { disposition: 'did_not_happen' as const, permanent: false, code: 'lease_lapsed' };
   const message = `${declared.kind} was announced, but the lease had lapsed before it was sent`;
   writer.urgent(

@@ -278,9 +278,10 @@ async function runLive(
       entry = next;
       continue;
     }
-    await mayAct(dispatch, writer, key);
+    await mayAct(dispatch, writer, key, entry);
     const outcome = await attemptOnce(dispatch, key, entry.attempt);
-    if (pass.abort.signal.aborted) return keepLate(pass, key, outcome);
+    const resend = entry.kind === 'perform' && entry.resend;
+    if (pass.abort.signal.aborted) return keepLate(pass, key, outcome, resend);
     const verdict = entry.kind === 'perform' ? entry.verdict : undefined;
     if (outcome.kind === 'done') {
       return settle(() => {
@@ -298,7 +299,6 @@ async function runLive(
         dispatch.settle.resolve(decode(outcome.text));
       });
     }
-    const resend = entry.kind === 'perform' && entry.resend;
     const next = decideNext(dispatch, outcome, entry.attempt, { earlierDoubt, resend });
     if (next.kind === 'end') {
       return settle(() => {

@@ -14,14 +14,22 @@ import { openPayload, sealContext, sealText } from './payloads.ts';
 
 type Heard = Pick<LateRow, 'effectKey' | 'outcome' | 'code' | 'spend'> & { readonly text: string };
 
-/** Keeps what an attempt came to after its pass had ended; a call that told nothing is left as it is. */
-export async function keepLate(pass: Pass, key: string, outcome: AttemptOutcome): Promise<void> {
+/**
+ * Keeps what an attempt came to after its pass had ended; a call that told nothing is left as it is, and so is the
+ * refusal of a resend, which says nothing of the send before it (ruling 1).
+ */
+export async function keepLate(
+  pass: Pass,
+  key: string,
+  outcome: AttemptOutcome,
+  resend: boolean,
+): Promise<void> {
   const { spend } = outcome;
   if (outcome.kind === 'done') {
     return keep(pass, { effectKey: key, outcome: 'landed', code: '', spend, text: outcome.text });
   }
   const { disposition, code, message } = outcome;
-  if (disposition === 'in_doubt') return;
+  if (disposition === 'in_doubt' || (resend && disposition === 'did_not_happen')) return;
   await keep(pass, {
     effectKey: key,
     outcome: disposition,

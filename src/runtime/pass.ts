@@ -242,18 +242,21 @@ export class Pass {
     this.scheduler.kick();
   }
 
-  /** A step boundary: looks for a stop request when the last look is `limits.stopLookMs` old (B3). */
-  async boundary(): Promise<void> {
+  /**
+   * A step boundary: looks for a stop request when the last look is `limits.stopLookMs` old (B3). Dispatches wait for
+   * the look, the code does not: how long it took must not decide which call comes first (T7).
+   */
+  boundary(): void {
     const { runtime, ref, writer } = this.setup;
     if (writer?.held !== true || this.#stopRequest !== null) return;
     const now = runtime.clock.monotonicMs();
     if (now - this.#lookedAt < limits.stopLookMs) return;
     this.#lookedAt = now;
-    const finish = this.scheduler.begin();
-    const request = await runtime.store.stopOf(ref);
-    finish(() => {
+    const release = this.scheduler.hold();
+    runtime.store.stopOf(ref).then((request) => {
       if (request !== null) this.cancel(request);
-    });
+      release();
+    }, this.#broken);
   }
 
   /** Stops new announcements; what is in flight finishes. */

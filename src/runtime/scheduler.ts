@@ -28,6 +28,7 @@ export class Scheduler {
   readonly #outcomes: Deliver[] = [];
   readonly #waiting: (() => void)[] = [];
   #inFlight = 0;
+  #held = 0;
   #preparing = false;
   #scheduled = false;
   #stopped = false;
@@ -75,6 +76,15 @@ export class Scheduler {
     };
   }
 
+  /** Keeps dispatches from starting, and the pass from resting, until the function it returns is called. */
+  hold(): () => void {
+    this.#held += 1;
+    return () => {
+      this.#held -= 1;
+      this.kick();
+    };
+  }
+
   /** Counts a call that will never settle in this pass (parked) as gone. */
   abandon(): void {
     this.#inFlight -= 1;
@@ -103,6 +113,7 @@ export class Scheduler {
       outcome();
       return this.kick();
     }
+    if (this.#held > 0) return;
     if (this.#waiting.length > 0) {
       if (!this.#live && !this.#hooks.frontier()) return;
       this.#live = true;

@@ -328,7 +328,8 @@ export class TurnScope implements TurnContext {
     if (!recorded.started) writer?.ride({ kind: 'StepStarted', step }, noPayload);
     pass.stepOpened();
     try {
-      await pass.boundary();
+      pass.boundary();
+      await undefined;
       const scope = new TurnScope(pass, step);
       const value = await settling(
         () => scope.group,
