@@ -38,9 +38,43 @@ export function foldState(
   for (const change of changes) {
     if (change.op === 'delete') next.delete(change.key);
     else if (change.op === 'set') next.set(change.key, [{ scope, change }]);
-    else next.set(change.key, [...(next.get(change.key) ?? []), { scope, change }]);
+    else next.set(change.key, withOne(next.get(change.key) ?? [], { scope, change }));
   }
   return next;
+}
+
+/** One more contribution; sums of one scope are one, so that a counter is as long as it has writers (B16). */
+function withOne(
+  contributions: readonly Contribution[],
+  one: Contribution,
+): readonly Contribution[] {
+  const { scope, change } = one;
+  const at = contributions.findIndex((other) => other.scope === scope && other.change.op === 'add');
+  const sum = at < 0 ? null : sumOf(contributions[at]?.change, change);
+  return sum === null ? [...contributions, one] : contributions.with(at, { scope, change: sum });
+}
+
+/** Two additions as one; null where that is another kind of change, or not exact. */
+function sumOf(
+  first: StateChange | undefined,
+  second: StateChange,
+): Extract<StateChange, { op: 'add' }> | null {
+  if (first?.op !== 'add' || second.op !== 'add') return null;
+  const by = first.by + second.by;
+  const exact = [first.by, second.by, by].every(Number.isSafeInteger);
+  return exact ? { op: 'add', key: second.key, by } : null;
+}
+
+/** The changes a turn writes: what a later one makes void is left out, and its sums are one. Folds to the same. */
+export function compactChanges(changes: readonly StateChange[]): readonly StateChange[] {
+  const byKey = new Map<string, readonly StateChange[]>();
+  for (const change of changes) {
+    const { key, op } = change;
+    const earlier = op === 'set' || op === 'delete' ? [] : (byKey.get(key) ?? []);
+    const sum = sumOf(earlier.at(-1), change);
+    byKey.set(key, sum === null ? [...earlier, change] : earlier.with(-1, sum));
+  }
+  return [...byKey.values()].flat();
 }
 
 /** The value a key stands for; undefined when it is absent. Throws `state_type` on a mixed use. */

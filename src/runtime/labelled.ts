@@ -97,7 +97,7 @@ export function bindArguments(
   sinks: readonly Sink[],
 ): unknown {
   const leaves: Leaf[] = [];
-  const plain = unwrap(args, [], mark, leaves);
+  const plain = unwrap(args, mark, leaves);
   for (const sink of sinks) {
     const { trusted = [], ceiling } = sink;
     for (const { path, label } of leaves) {
@@ -118,23 +118,37 @@ interface Leaf {
   readonly label: Label;
 }
 
-function unwrap(value: unknown, path: readonly string[], mark: Label, leaves: Leaf[]): unknown {
-  if (value instanceof Labelled) {
-    leaves.push({ path, label: value.label });
-    return Labelled.valueOf(value);
-  }
+function unwrap(args: unknown, mark: Label, leaves: Leaf[]): unknown {
+  return mapLeaves(args, [], (leaf, path) => {
+    const { value, label } = taken(leaf, mark);
+    leaves.push({ path, label });
+    return value;
+  });
+}
+
+/** The arguments with every plain value wrapped under `mark`: for a caller that follows labels itself. */
+export function underMark(args: unknown, mark: Label): unknown {
+  return mapLeaves(args, [], (leaf) =>
+    leaf instanceof Labelled ? leaf : new Labelled(leaf, mark),
+  );
+}
+
+function mapLeaves(
+  value: unknown,
+  path: readonly string[],
+  of: (leaf: unknown, path: readonly string[]) => unknown,
+): unknown {
   if (Array.isArray(value)) {
-    return value.map((entry, index) => unwrap(entry, [...path, `${index}`], mark, leaves));
+    return value.map((entry, index) => mapLeaves(entry, [...path, `${index}`], of));
   }
   if (typeof value === 'object' && value !== null && isPlain(value)) {
     const entries = Object.entries(value).map(([name, entry]) => [
       name,
-      unwrap(entry, [...path, name], mark, leaves),
+      mapLeaves(entry, [...path, name], of),
     ]);
     return Object.fromEntries(entries);
   }
-  leaves.push({ path, label: mark });
-  return value;
+  return of(value, path);
 }
 
 function isPlain(value: object): boolean {
@@ -142,8 +156,9 @@ function isPlain(value: object): boolean {
   return made === Object.prototype || made === null;
 }
 
+/** True when a value at `path` is what is named, or part of it, or holds it: a wrapper hides nothing that is in it. */
 function covers(name: string, path: readonly string[]): boolean {
-  const named = name.split('.');
+  const named = name.split('.').slice(0, path.length);
   return named.every((part, index) => path[index] === part);
 }
 

@@ -3,6 +3,7 @@
 import { encode } from '../protocol/canonical.ts';
 import type { StateChange } from '../protocol/checkpoint.ts';
 import { applyChange, foldState, valueAt } from '../protocol/checkpoint.ts';
+import { TurnstoneError } from '../protocol/errors.ts';
 import { undeclared } from '../protocol/labels.ts';
 import type { Pass } from './pass.ts';
 import type { ThreadState } from './turn-context.ts';
@@ -15,6 +16,7 @@ export function stateOf(pass: Pass): ThreadState {
     valueAt(foldState(setup.state, setup.scope, changesOf(changes, key)), key);
   const stage = (change: StateChange): void => {
     encode('value' in change ? change.value : null);
+    if (change.op === 'add') checkSum(change.key, change.by);
     applyChange(change.key, current(change.key), change);
     changes.push(change);
   };
@@ -29,6 +31,16 @@ export function stateOf(pass: Pass): ThreadState {
     append: (key, value) => stage({ op: 'append', key, value }),
     add: (key, by) => stage({ op: 'add', key, by }),
   };
+}
+
+/** A sum that is not exact could not be written as one; refused before anything acts. */
+function checkSum(key: string, by: number): void {
+  if (Number.isSafeInteger(by)) return;
+  const field = `state.add(${JSON.stringify(key)})`;
+  throw new TurnstoneError('invalid_request', `${field}: expected a whole number, got ${by}`, {
+    retry: 'never',
+    details: { field, expected: 'a whole number', got: String(by) },
+  });
 }
 
 function changesOf(changes: readonly StateChange[], key: string): readonly StateChange[] {

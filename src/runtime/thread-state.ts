@@ -7,6 +7,7 @@ import { encode } from '../protocol/canonical.ts';
 import type { FoldedState, OrderedChange, StateChange } from '../protocol/checkpoint.ts';
 import {
   changesText,
+  compactChanges,
   emptyState,
   foldShares,
   foldState,
@@ -162,7 +163,9 @@ export async function nextCheckpoint(of: {
   const parts: PartSet[] = [];
   const segments: CheckpointSegment[] = [];
   if (of.changes.length > 0) {
-    segments.push(await sealSegment(of, of.scope, revision, changesText(of.changes), parts));
+    segments.push(
+      await sealSegment(of, of.scope, revision, changesText(compactChanges(of.changes)), parts),
+    );
   }
   const tail = [...(of.latest?.tail ?? []), ...segments];
   const raised = of.latest !== null && of.latest.schema !== of.schema;

@@ -1,8 +1,8 @@
 // The size of a thread's state is bounded where it would grow, and never strands a thread (T11, T1).
-import { expect } from 'vitest';
+import { expect, test } from 'vitest';
 import { limits } from '../../src/protocol/limits.ts';
-import { onEachStore } from '../stores.ts';
-import { agentOf, Scene } from './scene.ts';
+import { memoryStore, onEachStore } from '../stores.ts';
+import { agentOf, Outside, Scene } from './scene.ts';
 
 onEachStore(
   'T11 a turn that would grow the state past its limit concludes failed; the thread goes on, and shrinks again [T1 T2]',
@@ -34,3 +34,38 @@ onEachStore(
     expect(await ask('again', { add: 60_000 })).toMatchObject({ status: 'succeeded', result: 1 });
   },
 );
+
+test('T11 a counter of a thread stays as small as it was, and a sum that is not whole is refused before anything acts', async () => {
+  const outside = new Outside();
+  const store = memoryStore();
+  const putSnapshot = store.putSnapshot.bind(store);
+  const sizes: number[] = [];
+  store.putSnapshot = async (thread, revision, segments, archived) => {
+    for (const { payload } of segments) {
+      sizes.push(payload.kind === 'inline' ? payload.bytes.byteLength : payload.bytes);
+    }
+    return putSnapshot(thread, revision, segments, archived);
+  };
+  const scene = new Scene(
+    store,
+    agentOf(async (context, input) => {
+      context.state.set('last', 'x'.repeat(300));
+      for (let count = 0; count < 50; count += 1) context.state.add('n', input as number);
+      await context.effect(outside.effect());
+      return context.state.get('n');
+    }),
+  );
+  for (let turn = 1; turn <= 60; turn += 1) {
+    expect(await scene.conclude(`t${turn}`, { input: 2 })).toMatchObject({ result: turn * 100 });
+  }
+  expect(sizes.length).toBeGreaterThan(3);
+  expect(Math.max(...sizes)).toBeLessThan(600);
+  const sent = outside.requests;
+  for (const [turn, input] of [0.5, Number.MAX_SAFE_INTEGER + 1].entries()) {
+    expect(await scene.conclude(`bad-${turn}`, { input })).toMatchObject({
+      status: 'failed',
+      error: { code: 'invalid_request', message: expect.stringContaining('state.add("n")') },
+    });
+  }
+  expect(outside.requests).toBe(sent);
+});

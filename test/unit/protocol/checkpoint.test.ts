@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { StateChange } from '../../../src/protocol/checkpoint.ts';
 import {
+  compactChanges,
   emptyState,
   foldShares,
   foldState,
@@ -61,4 +62,46 @@ test('a mixed use of a key is refused before it is staged', () => {
     { op: 'add', key: 'a', by: 1 },
   ]);
   expect(() => valueAt(state, 'a')).toThrow('expected a number');
+});
+
+test('a counter is as long as it has writers, and each share goes alone (B16, T11)', () => {
+  let state = foldState(emptyState, 's1', [{ op: 'set', key: 'n', value: 100 }]);
+  for (let turn = 0; turn < 1_000; turn += 1) {
+    const scope = turn % 3 === 0 ? 's2' : 's3';
+    state = foldState(state, scope, [{ op: 'add', key: 'n', by: 1 }]);
+  }
+  expect(state.get('n')).toHaveLength(3);
+  expect(valueAt(state, 'n')).toBe(1_100);
+  const left = (gone: string) => {
+    const shares = new Map(sharesOf(state));
+    shares.delete(gone);
+    return valueAt(foldShares(shares), 'n');
+  };
+  expect([left('s1'), left('s2'), left('s3')]).toEqual([1_000, 766, 434]);
+});
+
+test('sums that are not exact stay apart', () => {
+  const most = Number.MAX_SAFE_INTEGER;
+  for (const [first, second] of [
+    [0.1, 1],
+    [most, 1],
+  ] as const) {
+    const changes = [first, second].map((by) => ({ op: 'add' as const, key: 'n', by }));
+    expect(foldState(emptyState, 's', changes).get('n')).toHaveLength(2);
+    expect(compactChanges(changes)).toEqual(changes);
+  }
+});
+
+test('what a turn writes is short and folds to the same, whatever was there [T1]', () => {
+  const changes = fc.array(change, { maxLength: 12 });
+  fc.assert(
+    fc.property(changes, changes, (before, turn) => {
+      const state = foldState(emptyState, 's1', before);
+      const short = compactChanges(turn);
+      const [long, compact] = [turn, short].map((one) => foldState(state, 's2', one));
+      expect(new Map(compact)).toEqual(new Map(long));
+      const adds = new Set(short.filter(({ op }) => op === 'add').map(({ key }) => key));
+      expect(short.filter(({ op }) => op === 'add')).toHaveLength(adds.size);
+    }),
+  );
 });

@@ -11,7 +11,7 @@ import {
   undeclared,
   within,
 } from '../../../src/protocol/labels.ts';
-import { bindArguments, Labelled } from '../../../src/runtime/labelled.ts';
+import { bindArguments, Labelled, underMark } from '../../../src/runtime/labelled.ts';
 
 const label: fc.Arbitrary<Label> = fc.record({
   trust: fc.constantFrom('trusted' as const, 'untrusted' as const),
@@ -86,4 +86,21 @@ test('a wrapped value keeps its label through arithmetic and is not storable by 
     sources: ['desk', 'mail'],
   });
   expect(() => JSON.stringify({ sum })).toThrow('not storable');
+});
+
+test('ME-11 T11 a wrapper around what must be trusted is refused like the value in it', () => {
+  const body = { to: 'eve', sum: 1 };
+  const sink = { trusted: ['body.to'] };
+  for (const args of [new Labelled({ body }, bad), { body: new Labelled(body, bad) }]) {
+    expect(() => bindArguments('pay', args, good, [sink])).toThrow('expected a trusted value');
+    expect(bindArguments('pay', args, good, [])).toEqual({ body });
+  }
+  expect(bindArguments('pay', new Labelled({ body }, good), bad, [sink])).toEqual({ body });
+  expect(() => bindArguments('pay', underMark({ body }, bad), good, [sink])).toThrow(
+    'args.body.to',
+  );
+  const mixed = { body: { to: new Labelled('ann', good), sum: 1 } };
+  expect(bindArguments('pay', underMark(mixed, bad), good, [sink])).toEqual({
+    body: { to: 'ann', sum: 1 },
+  });
 });
