@@ -1,5 +1,6 @@
 // What an agent is written with: `import { defineTurnAgent } from 'turnstone'`. The test kit is 'turnstone/testing'.
 export type { AgentHost, AgentsModule } from './agent/agents-module.ts';
+export { Circuit, type CircuitOptions } from './agent/circuit.ts';
 export {
   type EffectRequest,
   type HttpTreatment,

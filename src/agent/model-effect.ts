@@ -13,8 +13,10 @@ import type {
 } from '../ports/model.ts';
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import { limits } from '../protocol/limits.ts';
+import { assertPlain, type ReplayKey } from '../protocol/replay-cache.ts';
 import type { Effect, EffectCall } from '../runtime/turn-context.ts';
 import { EffectFailure } from '../runtime/turn-context.ts';
+import type { Circuit } from './circuit.ts';
 
 /** How completions are treated; all of it may be left out. */
 export interface ModelTreatment {
@@ -30,6 +32,13 @@ export interface ModelTreatment {
   readonly timeoutMs?: number;
   /** Default 3 attempts; a wait the provider names is a floor (B-24). */
   readonly retry?: Partial<RetryPolicy>;
+  /**
+   * Serves an equal completion of this thread at this revision again, unbilled (`Effect.cache`). Two calls that are meant
+   * to differ take a `sample` each. Default: every completion is asked for.
+   */
+  readonly cache?: boolean | { readonly sample: number };
+  /** Keeps attempts from a provider that fails in a row. Default: none. */
+  readonly circuit?: Circuit;
 }
 
 export const modelTimeoutMs = limits.turnTimeoutMs - 5_000;
@@ -42,9 +51,13 @@ export function modelEffect<Answer>(facts: {
   readonly model: string;
   readonly maxOutputTokens: number | undefined;
   readonly treatment: ModelTreatment;
+  /** What was asked, for the replay cache. Numbers that are none are refused also without one (B-16). */
+  readonly request: Omit<ReplayKey, 'sample'>;
   readonly ask: (call: EffectCall) => Promise<ModelOutcome<Answer>>;
 }): Effect<Answer> {
-  const { treatment, args, provider, model, maxOutputTokens, ask } = facts;
+  const { treatment, args, provider, model, maxOutputTokens, ask, request } = facts;
+  const { circuit } = treatment;
+  assertPlain('effect.sampling', request.sampling);
   return {
     kind: treatment.kind ?? 'model.complete',
     args,
@@ -57,8 +70,9 @@ export function modelEffect<Answer>(facts: {
       tokens: treatment.reserveTokens ?? maxOutputTokens ?? 0,
       minorUnits: treatment.reserveMinorUnits ?? 0,
     },
+    ...cached(request, treatment),
     perform: async (call) => {
-      const outcome = await ask(call);
+      const outcome = await (circuit === undefined ? ask(call) : circuit.ask(() => ask(call)));
       bill(call, outcome, treatment);
       if (outcome.kind === 'answered') return outcome.answer;
       const { message, code, disposition, permanent, adviceMs } = outcome;
@@ -66,6 +80,14 @@ export function modelEffect<Answer>(facts: {
       throw new EffectFailure(message, { code, disposition, permanent, ...advice });
     },
   };
+}
+
+function cached(
+  request: Omit<ReplayKey, 'sample'>,
+  { cache = false }: ModelTreatment,
+): { readonly cache?: ReplayKey } {
+  if (cache === false) return {};
+  return { cache: cache === true ? request : { ...request, sample: cache.sample } };
 }
 
 /** A completion for `context.effect(...)`. */
@@ -81,6 +103,16 @@ export function completion(
     model: model.id.slice(slash + 1),
     maxOutputTokens: request.maxOutputTokens,
     treatment,
+    request: {
+      model: model.id,
+      messages: { instructions: request.instructions ?? null, messages: request.messages },
+      tools: request.schema ?? null,
+      sampling: {
+        form: 'answer',
+        maxOutputTokens: request.maxOutputTokens ?? null,
+        temperature: request.temperature ?? null,
+      },
+    },
     ask: ({ signal, idempotencyKey }: ModelCall) => model.ask(request, { signal, idempotencyKey }),
   });
 }

@@ -17,6 +17,7 @@ import { inLoop } from './loop.ts';
 import {
   recordedAnswer,
   recordedParts,
+  replayIdentity,
   requestIdentity,
   revived,
   toolNames,
@@ -48,14 +49,14 @@ export function modelEffects(
     wrapGenerate: ({ model, params }) =>
       inLoop(context, async () => {
         const asked = (call: EffectCall) => generate(model, bound(params, call), context);
-        const answer = revived(await perform(context, model, params, options, asked));
+        const answer = revived(await perform(context, model, params, options, 'whole', asked));
         return withInstant(context, answer as LanguageModelV4GenerateResult);
       }),
     wrapStream: ({ model, params }) =>
       inLoop(context, async () => {
         const asked = (call: EffectCall) =>
           stream(model, bound(params, call), context, (part) => options.live?.(part, call.attempt));
-        const parts = revived(await perform(context, model, params, options, asked));
+        const parts = revived(await perform(context, model, params, options, 'parts', asked));
         return { stream: streamOf(parts as readonly LanguageModelV4StreamPart[]) };
       }),
   };
@@ -66,6 +67,7 @@ function perform<Answer>(
   model: LanguageModelV4,
   params: LanguageModelV4CallOptions,
   { identity = 'request', live: _live, ...treatment }: ModelEffectOptions,
+  form: 'whole' | 'parts',
   ask: (call: EffectCall) => Promise<ModelOutcome<Answer>>,
 ): Promise<Answer> {
   const tools = toolNames(params);
@@ -75,8 +77,9 @@ function perform<Answer>(
       : { ...requestIdentity(`${model.provider}/${model.modelId}`, params), tools };
   const { maxOutputTokens } = params;
   const { provider, modelId } = model;
+  const request = replayIdentity(`${provider}/${modelId}`, params, form);
   return context.effect(
-    modelEffect({ args, provider, model: modelId, maxOutputTokens, treatment, ask }),
+    modelEffect({ args, provider, model: modelId, maxOutputTokens, treatment, request, ask }),
   );
 }
 
