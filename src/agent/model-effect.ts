@@ -51,13 +51,15 @@ export function modelEffect<Answer>(facts: {
   readonly model: string;
   readonly maxOutputTokens: number | undefined;
   readonly treatment: ModelTreatment;
-  /** What was asked, for the replay cache. Numbers that are none are refused also without one (B-16). */
-  readonly request: Omit<ReplayKey, 'sample'>;
+  /** Settings of the request: a number that is none is refused, with a replay cache or without (B-16). */
+  readonly sampling: unknown;
+  /** What was asked, for the replay cache. */
+  readonly request: () => Omit<ReplayKey, 'sample'>;
   readonly ask: (call: EffectCall) => Promise<ModelOutcome<Answer>>;
 }): Effect<Answer> {
-  const { treatment, args, provider, model, maxOutputTokens, ask, request } = facts;
+  const { treatment, args, provider, model, maxOutputTokens, ask, sampling } = facts;
   const { circuit } = treatment;
-  assertPlain('effect.sampling', request.sampling);
+  assertPlain('effect.sampling', sampling);
   return {
     kind: treatment.kind ?? 'model.complete',
     args,
@@ -70,7 +72,7 @@ export function modelEffect<Answer>(facts: {
       tokens: treatment.reserveTokens ?? maxOutputTokens ?? 0,
       minorUnits: treatment.reserveMinorUnits ?? 0,
     },
-    ...cached(request, treatment),
+    ...cached(facts.request, treatment),
     perform: async (call) => {
       const outcome = await (circuit === undefined ? ask(call) : circuit.ask(() => ask(call)));
       bill(call, outcome, treatment);
@@ -83,11 +85,11 @@ export function modelEffect<Answer>(facts: {
 }
 
 function cached(
-  request: Omit<ReplayKey, 'sample'>,
+  request: () => Omit<ReplayKey, 'sample'>,
   { cache = false }: ModelTreatment,
 ): { readonly cache?: ReplayKey } {
   if (cache === false) return {};
-  return { cache: cache === true ? request : { ...request, sample: cache.sample } };
+  return { cache: cache === true ? request() : { ...request(), sample: cache.sample } };
 }
 
 /** A completion for `context.effect(...)`. */
@@ -97,22 +99,21 @@ export function completion(
   treatment: ModelTreatment = {},
 ): Effect<ModelAnswer> {
   const slash = model.id.indexOf('/');
+  const { maxOutputTokens = null, temperature = null } = request;
+  const sampling = { maxOutputTokens, temperature };
   return modelEffect({
     args: { model: model.id, request },
     provider: slash < 0 ? model.id : model.id.slice(0, slash),
     model: model.id.slice(slash + 1),
     maxOutputTokens: request.maxOutputTokens,
     treatment,
-    request: {
+    sampling,
+    request: () => ({
       model: model.id,
       messages: { instructions: request.instructions ?? null, messages: request.messages },
       tools: request.schema ?? null,
-      sampling: {
-        form: 'answer',
-        maxOutputTokens: request.maxOutputTokens ?? null,
-        temperature: request.temperature ?? null,
-      },
-    },
+      sampling: { ...sampling, form: 'answer' },
+    }),
     ask: ({ signal, idempotencyKey }: ModelCall) => model.ask(request, { signal, idempotencyKey }),
   });
 }

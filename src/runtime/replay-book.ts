@@ -47,7 +47,7 @@ const keyCharacters = 22;
 
 export class ReplayBook {
   readonly #setup: PassSetup;
-  /** Records after this one belong to no suspension yet. */
+  /** What was recorded up to here was staged by the suspension there. */
   readonly #since: number;
   readonly #keys = new WeakMap<Dispatch, string>();
   readonly #expected = new WeakMap<Dispatch, string>();
@@ -58,7 +58,7 @@ export class ReplayBook {
   #stored: readonly CachedAnswer[] | null = null;
   #entries: readonly CachedAnswer[] = [];
   #changes: Change[] = [];
-  #fresh = false;
+  #staged = false;
   #loading: Promise<void> | null = null;
 
   constructor(setup: PassSetup) {
@@ -117,7 +117,7 @@ export class ReplayBook {
 
   /** Writes what was staged, after the commit that makes it count. A cache that cannot be written is only smaller. */
   async commit(): Promise<void> {
-    if (!this.#fresh) return;
+    if (!this.#staged) return;
     const { runtime, ref } = this.#setup;
     try {
       await this.#load();
@@ -168,7 +168,8 @@ export class ReplayBook {
   }
 
   #stage(seq: number, change: Change): void {
-    if (seq > this.#since) this.#fresh = true;
+    if (seq <= this.#since) return;
+    this.#staged = true;
     if (this.#stored === null) this.#changes.push(change);
     else this.#apply(change);
   }

@@ -89,8 +89,8 @@ async function resting(
 ): Promise<PassOutcome> {
   const { runtime, ref } = opened;
   runtime.telemetry.emit('turn.suspended', { threadId: ref.thread, turnId: ref.turn, dueAt });
-  await runtime.later(() => relayThread(runtime, ref));
   await runtime.later(() => opened.pass.replay.commit());
+  await runtime.later(() => relayThread(runtime, ref));
   await runtime.later(async () => runtime.alarm?.(ref, dueAt));
   for (const { spec } of waiting) {
     if (spec.event !== undefined) await lookFor(runtime, ref.tenant, spec.event);

@@ -15,6 +15,7 @@ import type { ModelOutcome } from '../../ports/model.ts';
 import type { EffectCall, TurnContext } from '../../runtime/turn-context.ts';
 import { inLoop } from './loop.ts';
 import {
+  numbersOf,
   recordedAnswer,
   recordedParts,
   replayIdentity,
@@ -77,9 +78,19 @@ function perform<Answer>(
       : { ...requestIdentity(`${model.provider}/${model.modelId}`, params), tools };
   const { maxOutputTokens } = params;
   const { provider, modelId } = model;
-  const request = replayIdentity(`${provider}/${modelId}`, params, form);
+  const request = () => replayIdentity(`${provider}/${modelId}`, params, form);
+  const sampling = numbersOf(params);
   return context.effect(
-    modelEffect({ args, provider, model: modelId, maxOutputTokens, treatment, request, ask }),
+    modelEffect({
+      args,
+      provider,
+      model: modelId,
+      maxOutputTokens,
+      treatment,
+      sampling,
+      request,
+      ask,
+    }),
   );
 }
 

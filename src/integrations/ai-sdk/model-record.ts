@@ -21,6 +21,14 @@ export function requestIdentity(
   return { model, request: digestOf(storable(asked)), messages: params.prompt.length };
 }
 
+/** The settings that are numbers. */
+export function numbersOf(params: LanguageModelV4CallOptions): Readonly<Record<string, number>> {
+  const numbers = Object.entries(params).filter(
+    (entry): entry is [string, number] => typeof entry[1] === 'number',
+  );
+  return Object.fromEntries(numbers);
+}
+
 /** What makes two completions equal for the replay cache; what a loop is handed has two forms (B-16). */
 export function replayIdentity(
   model: string,
