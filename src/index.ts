@@ -49,6 +49,9 @@ export type {
   ModelMessage,
   ModelOutcome,
   ModelRequest,
+  ModelTool,
+  ModelToolCall,
+  ModelToolResult,
   ModelUsage,
 } from './ports/model.ts';
 export type { RetryPolicy } from './protocol/backoff.ts';

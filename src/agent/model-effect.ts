@@ -3,17 +3,10 @@
 //   T7, decision 17  the answer is read back by every later pass of its turn, and by no other turn (B-21).
 //   Ruling 3   it declares a cost, so it is recorded at once: a crash would have it paid for again.
 //   T11, F41   an attempt that failed without a bill stays charged at its reserve, unless nothing was generated.
-import type {
-  Model,
-  ModelAnswer,
-  ModelCall,
-  ModelOutcome,
-  ModelRequest,
-  ModelUsage,
-} from '../ports/model.ts';
+import type { Model, ModelAnswer, ModelOutcome, ModelRequest, ModelUsage } from '../ports/model.ts';
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import { limits } from '../protocol/limits.ts';
-import { assertPlain, type ReplayKey } from '../protocol/replay-cache.ts';
+import { plainOf, type ReplayKey } from '../protocol/replay-cache.ts';
 import type { Effect, EffectCall } from '../runtime/turn-context.ts';
 import { EffectFailure } from '../runtime/turn-context.ts';
 import type { Circuit } from './circuit.ts';
@@ -37,6 +30,11 @@ export interface ModelTreatment {
    * to differ take a `sample` each. Default: every completion is asked for.
    */
   readonly cache?: boolean | { readonly sample: number };
+  /**
+   * Sees text as it comes, of every attempt that streams: provisional until the completion is recorded (ruling 3), and
+   * not seen again on a later pass.
+   */
+  readonly live?: (text: string, attempt: number) => void;
   /** Keeps attempts from a provider that fails in a row. Default: none. */
   readonly circuit?: Circuit;
 }
@@ -59,7 +57,7 @@ export function modelEffect<Answer>(facts: {
 }): Effect<Answer> {
   const { treatment, args, provider, model, maxOutputTokens, ask, sampling } = facts;
   const { circuit } = treatment;
-  assertPlain('effect.sampling', sampling);
+  plainOf('effect.sampling', sampling);
   return {
     kind: treatment.kind ?? 'model.complete',
     args,
@@ -99,7 +97,9 @@ export function completion(
   treatment: ModelTreatment = {},
 ): Effect<ModelAnswer> {
   const slash = model.id.indexOf('/');
+  const { live } = treatment;
   const { maxOutputTokens = null, temperature = null } = request;
+  const { schema = null, tools = [], toolChoice = 'auto' } = request;
   const sampling = { maxOutputTokens, temperature };
   return modelEffect({
     args: { model: model.id, request },
@@ -111,10 +111,13 @@ export function completion(
     request: () => ({
       model: model.id,
       messages: { instructions: request.instructions ?? null, messages: request.messages },
-      tools: request.schema ?? null,
-      sampling: { ...sampling, form: 'answer' },
+      tools: { schema, tools, toolChoice },
+      sampling: { ...sampling, settings: model.settings ?? null, form: 'answer' },
     }),
-    ask: ({ signal, idempotencyKey }: ModelCall) => model.ask(request, { signal, idempotencyKey }),
+    ask: ({ signal, idempotencyKey, attempt }) => {
+      const told = live === undefined ? {} : { live: (text: string) => live(text, attempt) };
+      return model.ask(request, { signal, idempotencyKey, ...told });
+    },
   });
 }
 

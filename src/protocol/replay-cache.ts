@@ -43,27 +43,27 @@ export function replayKeyText(
   revision: number,
 ): string {
   const members = { model, messages, tools, sampling };
-  for (const [name, value] of Object.entries(members)) assertPlain(`effect.cache.${name}`, value);
   if (!Number.isSafeInteger(sample) || sample < 0) {
     throw refused('effect.cache.sample', 'an integer of at least 0', String(sample));
   }
-  return encode({ ...members, thread, seq: revision, ...(sample === 0 ? {} : { sample }) });
+  const plain = plainOf('effect.cache', members) as object;
+  return encode({ ...plain, thread, seq: revision, ...(sample === 0 ? {} : { sample }) });
 }
 
-/** Refuses what JSON cannot say, NaN among it. Throws `invalid_effect` naming the member. */
-export function assertPlain(field: string, value: unknown): void {
-  if (value === null || typeof value === 'string' || typeof value === 'boolean') return;
+/** A value as JSON holds it, absent members left out; NaN and its like throw `invalid_effect` naming the member. */
+export function plainOf(field: string, value: unknown): unknown {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number') {
-    if (Number.isFinite(value)) return;
+    if (Number.isFinite(value)) return value;
     throw refused(field, 'a finite number', String(value));
   }
-  if (Array.isArray(value)) {
-    for (const [index, item] of value.entries()) assertPlain(`${field}.${index}`, item);
-    return;
-  }
+  if (Array.isArray(value)) return value.map((item, index) => plainOf(`${field}.${index}`, item));
   const made: unknown = typeof value === 'object' ? Object.getPrototypeOf(value) : undefined;
   if (made !== Object.prototype && made !== null) throw refused(field, 'plain JSON', typeof value);
-  for (const [name, item] of Object.entries(value as object)) assertPlain(`${field}.${name}`, item);
+  const members = Object.entries(value as object).filter(([, member]) => member !== undefined);
+  return Object.fromEntries(
+    members.map(([name, item]) => [name, plainOf(`${field}.${name}`, item)]),
+  );
 }
 
 function refused(field: string, expected: string, got: string): TurnstoneError {

@@ -26,7 +26,7 @@ import {
 } from './model-record.ts';
 import { providerFailure } from './provider-failure.ts';
 
-export interface ModelEffectOptions extends ModelTreatment {
+export interface ModelEffectOptions extends Omit<ModelTreatment, 'live'> {
   /**
    * What makes a completion the one that was recorded. `request` (default): model, prompt and settings, so that
    * another wording is a divergence. `place`: where it stands in the turn and which tools it may call, so that a
