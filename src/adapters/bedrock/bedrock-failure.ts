@@ -83,10 +83,14 @@ export function bedrockFailure(
 }
 
 function classOf(thrown: unknown): Class {
-  const { name, code } = describeError(thrown);
+  const { name } = describeError(thrown);
   const known = Object.hasOwn(bedrockFailures, name) ? bedrockFailures[name] : undefined;
   if (known !== undefined) return known;
-  if (code !== undefined && neverSent.has(code)) return busy('effect_not_sent');
+  // HTTP/2 cancels the stream of a connection that failed, and names that failure as its cause.
+  const codes = [member(thrown, 'code'), member(member(thrown, 'cause'), 'code')];
+  if (codes.some((code) => typeof code === 'string' && neverSent.has(code))) {
+    return busy('effect_not_sent');
+  }
   const status = member(member(thrown, '$metadata'), 'httpStatusCode');
   if (typeof status !== 'number' || status < 400) return unknown('model_failed');
   if (status === 429 || status === 503) return busy(`model_${status}`);
