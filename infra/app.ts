@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { App, Validations } from 'aws-cdk-lib';
 import { AwsSolutionsChecks } from 'cdk-nag';
+import { bedrockModels } from './bedrock-models.ts';
 import { ownEnvironment } from './own-environment.ts';
 import { profileOf } from './profile.ts';
 import { TurnstoneStack } from './turnstone-stack.ts';
@@ -40,5 +41,6 @@ new TurnstoneStack(app, context('stack', 'Turnstone'), {
   agents: app.node.tryGetContext('agents'),
   agentsEnv: ownEnvironment(context('agentsEnv', ',')),
   atomicTables: listed('atomicTables'),
+  bedrockModels: bedrockModels(app.node.tryGetContext('bedrockModels') ?? ''),
 });
 Validations.of(app).addPlugins(new AwsSolutionsChecks(app));

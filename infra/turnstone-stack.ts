@@ -11,6 +11,7 @@ import { SqsEventSource } from 'aws-cdk-lib/aws-lambda-event-sources';
 import type { Construct } from 'constructs';
 import { limits } from '../src/protocol/limits.ts';
 import { Alarms } from './alarms.ts';
+import type { BedrockModel } from './bedrock-models.ts';
 import { FrontDoor } from './front-door.ts';
 import { HouseFunction } from './house-function.ts';
 import type { Profile } from './profile.ts';
@@ -34,6 +35,8 @@ export interface TurnstoneStackProps extends StackProps {
   readonly agentsEnv?: Readonly<Record<string, string>>;
   /** Names of your own tables in this account and region that atomic members write; none by default. */
   readonly atomicTables: readonly string[];
+  /** Models of Bedrock that your own agents ask; none by default. */
+  readonly bedrockModels?: readonly BedrockModel[];
 }
 
 export class TurnstoneStack extends Stack {
@@ -65,6 +68,9 @@ export class TurnstoneStack extends Stack {
     const effector = make('Effector', 'effector', profile.functionSeconds);
     const relay = make('Relay', 'relay', 30);
     const sweeper = make('Sweeper', 'sweeper', 30);
+    for (const runsAgents of [api, turn, effector]) {
+      this.#lendModels(runsAgents, props.bedrockModels ?? []);
+    }
     turn.function.addEventSource(
       new SqsEventSource(queues.inbox, {
         batchSize: limits.inboxBatch,
@@ -118,6 +124,26 @@ export class TurnstoneStack extends Stack {
         ],
         resources: names.map((resourceName) =>
           this.formatArn({ service: 'dynamodb', resource: 'table', resourceName }),
+        ),
+      }),
+    );
+  }
+
+  /** Converse and ConverseStream are gated by these two actions, on the models that were named and no other. */
+  #lendModels({ role }: HouseFunction, models: readonly BedrockModel[]): void {
+    if (models.length === 0) return;
+    role.addToPolicy(
+      new PolicyStatement({
+        actions: ['bedrock:InvokeModel', 'bedrock:InvokeModelWithResponseStream'],
+        resources: models.map((model) =>
+          'arn' in model
+            ? model.arn
+            : this.formatArn({
+                service: 'bedrock',
+                account: '',
+                resource: 'foundation-model',
+                resourceName: model.id,
+              }),
         ),
       }),
     );

@@ -1,5 +1,6 @@
 // What an agent is written with: `import { defineTurnAgent } from 'turnstone'`. The test kit is 'turnstone/testing'.
 export type { AgentHost, AgentsModule } from './agent/agents-module.ts';
+export { Circuit, type CircuitOptions } from './agent/circuit.ts';
 export {
   type EffectRequest,
   type HttpTreatment,
@@ -48,6 +49,9 @@ export type {
   ModelMessage,
   ModelOutcome,
   ModelRequest,
+  ModelTool,
+  ModelToolCall,
+  ModelToolResult,
   ModelUsage,
 } from './ports/model.ts';
 export type { RetryPolicy } from './protocol/backoff.ts';

@@ -3,18 +3,13 @@
 //   T7, decision 17  the answer is read back by every later pass of its turn, and by no other turn (B-21).
 //   Ruling 3   it declares a cost, so it is recorded at once: a crash would have it paid for again.
 //   T11, F41   an attempt that failed without a bill stays charged at its reserve, unless nothing was generated.
-import type {
-  Model,
-  ModelAnswer,
-  ModelCall,
-  ModelOutcome,
-  ModelRequest,
-  ModelUsage,
-} from '../ports/model.ts';
+import type { Model, ModelAnswer, ModelOutcome, ModelRequest, ModelUsage } from '../ports/model.ts';
 import type { RetryPolicy } from '../protocol/backoff.ts';
 import { limits } from '../protocol/limits.ts';
+import { plainOf, type ReplayKey } from '../protocol/replay-cache.ts';
 import type { Effect, EffectCall } from '../runtime/turn-context.ts';
 import { EffectFailure } from '../runtime/turn-context.ts';
+import type { Circuit } from './circuit.ts';
 
 /** How completions are treated; all of it may be left out. */
 export interface ModelTreatment {
@@ -30,6 +25,18 @@ export interface ModelTreatment {
   readonly timeoutMs?: number;
   /** Default 3 attempts; a wait the provider names is a floor (B-24). */
   readonly retry?: Partial<RetryPolicy>;
+  /**
+   * Serves an equal completion of this thread at this revision again, unbilled (`Effect.cache`). Two calls that are meant
+   * to differ take a `sample` each. Default: every completion is asked for.
+   */
+  readonly cache?: boolean | { readonly sample: number };
+  /**
+   * Sees text as it comes, of every attempt that streams: provisional until the completion is recorded (ruling 3), and
+   * not seen again on a later pass.
+   */
+  readonly live?: (text: string, attempt: number) => void;
+  /** Keeps attempts from a provider that fails in a row. Default: none. */
+  readonly circuit?: Circuit;
 }
 
 export const modelTimeoutMs = limits.turnTimeoutMs - 5_000;
@@ -42,9 +49,15 @@ export function modelEffect<Answer>(facts: {
   readonly model: string;
   readonly maxOutputTokens: number | undefined;
   readonly treatment: ModelTreatment;
+  /** Settings of the request: a number that is none is refused, with a replay cache or without (B-16). */
+  readonly sampling: unknown;
+  /** What was asked, for the replay cache. */
+  readonly request: () => Omit<ReplayKey, 'sample'>;
   readonly ask: (call: EffectCall) => Promise<ModelOutcome<Answer>>;
 }): Effect<Answer> {
-  const { treatment, args, provider, model, maxOutputTokens, ask } = facts;
+  const { treatment, args, provider, model, maxOutputTokens, ask, sampling } = facts;
+  const { circuit } = treatment;
+  plainOf('effect.sampling', sampling);
   return {
     kind: treatment.kind ?? 'model.complete',
     args,
@@ -57,8 +70,9 @@ export function modelEffect<Answer>(facts: {
       tokens: treatment.reserveTokens ?? maxOutputTokens ?? 0,
       minorUnits: treatment.reserveMinorUnits ?? 0,
     },
+    ...cached(facts.request, treatment),
     perform: async (call) => {
-      const outcome = await ask(call);
+      const outcome = await (circuit === undefined ? ask(call) : circuit.ask(() => ask(call)));
       bill(call, outcome, treatment);
       if (outcome.kind === 'answered') return outcome.answer;
       const { message, code, disposition, permanent, adviceMs } = outcome;
@@ -68,6 +82,14 @@ export function modelEffect<Answer>(facts: {
   };
 }
 
+function cached(
+  request: () => Omit<ReplayKey, 'sample'>,
+  { cache = false }: ModelTreatment,
+): { readonly cache?: ReplayKey } {
+  if (cache === false) return {};
+  return { cache: cache === true ? request() : { ...request(), sample: cache.sample } };
+}
+
 /** A completion for `context.effect(...)`. */
 export function completion(
   model: Model,
@@ -75,13 +97,27 @@ export function completion(
   treatment: ModelTreatment = {},
 ): Effect<ModelAnswer> {
   const slash = model.id.indexOf('/');
+  const { live } = treatment;
+  const { maxOutputTokens = null, temperature = null } = request;
+  const { schema = null, tools = [], toolChoice = 'auto' } = request;
+  const sampling = { maxOutputTokens, temperature };
   return modelEffect({
     args: { model: model.id, request },
     provider: slash < 0 ? model.id : model.id.slice(0, slash),
     model: model.id.slice(slash + 1),
     maxOutputTokens: request.maxOutputTokens,
     treatment,
-    ask: ({ signal, idempotencyKey }: ModelCall) => model.ask(request, { signal, idempotencyKey }),
+    sampling,
+    request: () => ({
+      model: model.id,
+      messages: { instructions: request.instructions ?? null, messages: request.messages },
+      tools: { schema, tools, toolChoice },
+      sampling: { ...sampling, settings: model.settings ?? null, form: 'answer' },
+    }),
+    ask: ({ signal, idempotencyKey, attempt }) => {
+      const told = live === undefined ? {} : { live: (text: string) => live(text, attempt) };
+      return model.ask(request, { signal, idempotencyKey, ...told });
+    },
   });
 }
 

@@ -15,6 +15,7 @@ export function painter(terminal: boolean): Paint {
 const colourOf: Readonly<Record<string, keyof typeof codes>> = {
   EffectStarted: 'cyan',
   EffectDone: 'green',
+  AnswerCached: 'green',
   EffectFailed: 'red',
   EffectReconciled: 'yellow',
   AtomicRefused: 'red',

@@ -13,6 +13,32 @@ export interface ModelUsage {
 export interface ModelMessage {
   readonly role: 'user' | 'assistant';
   readonly text: string;
+  /** Tools an assistant's message called. */
+  readonly calls?: readonly ModelToolCall[];
+  /** What those calls came to, in the user's message after it. */
+  readonly results?: readonly ModelToolResult[];
+}
+
+/** A tool the model may ask for; who runs it is the caller's affair. */
+export interface ModelTool {
+  readonly name: string;
+  readonly description?: string;
+  /** JSON Schema of its input. */
+  readonly input: Readonly<Record<string, unknown>>;
+}
+
+export interface ModelToolCall {
+  /** Names this call among those of its conversation. */
+  readonly id: string;
+  readonly name: string;
+  readonly input: unknown;
+}
+
+export interface ModelToolResult {
+  readonly id: string;
+  readonly output: unknown;
+  /** The tool failed; `output` says how. */
+  readonly failed?: boolean;
 }
 
 /** One completion. Everything here is its identity: another request is another effect. */
@@ -23,11 +49,17 @@ export interface ModelRequest {
   readonly schema?: Readonly<Record<string, unknown>>;
   readonly maxOutputTokens?: number;
   readonly temperature?: number;
+  readonly tools?: readonly ModelTool[];
+  /** Default `auto`. */
+  readonly toolChoice?: 'auto' | 'required' | { readonly tool: string };
 }
 
 export interface ModelAnswer {
   readonly text: string;
-  readonly finish: 'stop' | 'length' | 'filtered' | 'other';
+  /** `calls`: it asks for tools before it goes on. */
+  readonly finish: 'stop' | 'length' | 'filtered' | 'calls' | 'other';
+  /** Tools it asks for; absent for none. */
+  readonly calls?: readonly ModelToolCall[];
   readonly usage: ModelUsage;
 }
 
@@ -36,6 +68,8 @@ export interface ModelCall {
   readonly signal: AbortSignal;
   /** Same for every attempt of one completion; for providers that deduplicate. */
   readonly idempotencyKey: string;
+  /** Sees text as it comes, provisional until the completion is recorded; who cannot stream shows nothing. */
+  readonly live?: (text: string) => void;
 }
 
 /** What an attempt came to; `usage` of a failure is what the provider is known to charge for it. */
@@ -59,6 +93,8 @@ export interface ModelFailure {
 export interface Model {
   /** Provider and model, as the journal shows it. */
   readonly id: string;
+  /** Settings of its own that change what it answers: part of what makes two completions equal (B-16). */
+  readonly settings?: unknown;
   /** Asks once; every provider failure is a member of the union. */
   ask(request: ModelRequest, call: ModelCall): Promise<ModelOutcome<ModelAnswer>>;
 }

@@ -14,6 +14,7 @@ import type { AgentName, EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '
 import type { StoredRecord } from '../protocol/record.ts';
 import type { CountedSpend } from '../protocol/tenant-budget.ts';
 import type { TurnStatus } from '../protocol/turn-status.ts';
+import type { AnswerStore } from './answers.ts';
 import type { LateStore } from './late.ts';
 import type { LedgerStore } from './ledger.ts';
 import type { Lender, LentEntry } from './lent.ts';
@@ -293,6 +294,7 @@ export interface TurnStore
     CaseStore,
     LedgerStore,
     LateStore,
+    AnswerStore,
     PartStore {
   /** The engine whose transaction atomic members of a group may share, or null. */
   readonly lender: Lender;

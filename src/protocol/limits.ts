@@ -141,6 +141,18 @@ export const limits = Object.freeze({
   caseDeadlinesMax: 50,
   /** Turns a case names. */
   caseTurnsMax: 200,
+  /** Answers a thread's replay cache keeps. */
+  replayEntriesMax: 64,
+  /** How long an answer may be served again, from when it was recorded. */
+  replayCacheMs: 6 * 3_600_000,
+  /** Bytes of all answers a replay cache may serve, what each entry takes included. */
+  replayCacheBytes: 100 * kib,
+  /** Bytes an entry counts beside its answer. */
+  replayEntryBytes: 128,
+  /** Failures of a model in a row after which its circuit opens. */
+  circuitFailures: 5,
+  /** How long an open circuit asks nobody. */
+  circuitOpenMs: 30_000,
   /** A single lookup of approvals. */
   approvalsPage: 100,
 } as const);
@@ -157,4 +169,8 @@ holds(
   'an effect may use its whole timeout in a turn',
 );
 holds(limits.payloadBytesMax >= limits.effectAnswerBytes, 'every legal answer can be stored');
+holds(
+  limits.replayEntriesMax * limits.replayEntryBytes < limits.replayCacheBytes,
+  'a full replay cache of digests fits its bytes',
+);
 holds(limits.retryInitialMs <= limits.retryMaxMs, 'the first wait is at most the longest');

@@ -23,6 +23,8 @@ export class Meter {
   #egressBytes = 0;
   #denials = 0;
   #counted: Spend = nothing;
+  /** Tokens of answers that were served again: nobody bills them, the ceiling counts them (B-22). */
+  #unbilledTokens = 0;
 
   /** Refusals by policy so far. */
   get denials(): number {
@@ -50,6 +52,10 @@ export class Meter {
   add(body: RecordBody, bytes = 0): void {
     if (body.kind === 'PolicyDenied' && body.by === 'policy') this.#denials += 1;
     if (body.kind === 'RunSuspended' || body.kind === 'RunConcluded') this.#rests();
+    if (body.kind === 'AnswerCached') {
+      this.#reserved.delete(body.key);
+      this.#unbilledTokens += body.tokens;
+    }
     if (body.kind === 'EffectStarted') {
       this.#attempts += 1;
       this.#egressBytes += bytes;
@@ -66,13 +72,19 @@ export class Meter {
     }
   }
 
+  /** Sets aside what a call was admitted with until its record is added. */
+  reserve(key: string, cost: Spend): void {
+    this.#reserved.set(key, cost);
+  }
+
   /**
    * What an attempt would be refused for, or null. Takes nothing (BU-6). `beside` counts attempts that were let
    * through with it and are not announced yet.
    */
   attempt(budget: Budget | null, cost: Spend, bytes: number, beside = 0): Refusal | null {
     if (budget === null) return null;
-    const charged = this.#charged();
+    const billed = this.#charged();
+    const charged = { ...billed, tokens: billed.tokens + this.#unbilledTokens };
     return (
       over('effects', budget.effects, this.#attempts + beside, this.#attempts + beside + 1) ??
       over('tokens', budget.tokens, charged.tokens, charged.tokens + Math.max(1, cost.tokens)) ??

@@ -100,6 +100,15 @@ export const recordMembers: Readonly<Record<RecordKind, readonly Member[]>> = {
     ['receipt', 'rc', 'text'],
     ['outcome', 'oc', 'text'],
   ],
+  AnswerCached: [
+    ['site', '', 'site'],
+    ['key', 'ek', 'text'],
+    ['effect', 'ef', 'text'],
+    ['tokens', 'to', 'count'],
+    ['turn', 'tn', 'text'],
+    ['from', 'fr', 'count'],
+    ['label', 'lb', 'optionalText'],
+  ],
   MemoryStaged: [
     ['site', '', 'site'],
     ['key', 'ek', 'text'],

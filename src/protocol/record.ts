@@ -128,6 +128,20 @@ export type RecordFacts =
       readonly receipt: string;
       readonly outcome: ReceiptOutcome;
     }
+  /** An equal completion was answered before (B-22): no announcement, no bill; its tokens count for the ceiling. */
+  | {
+      readonly kind: 'AnswerCached';
+      readonly site: Site;
+      readonly key: string;
+      readonly effect: string;
+      /** What the answer cost when it was bought. */
+      readonly tokens: number;
+      /** The turn and record it was bought at. */
+      readonly turn: string;
+      readonly from: number;
+      /** What its own record says of it. */
+      readonly label?: string;
+    }
   /** A fact to remember, written with the turn's commit. */
   | {
       readonly kind: 'MemoryStaged';

@@ -12,6 +12,7 @@ import { parseEffectKind } from '../protocol/ids.ts';
 import { labelText, parseLabel } from '../protocol/labels.ts';
 import { limits } from '../protocol/limits.ts';
 import type { Spend } from '../protocol/record.ts';
+import { type ReplayKey, replayKeyText } from '../protocol/replay-cache.ts';
 import type { Effect, EffectCall, ProbeAnswer } from './turn-context.ts';
 
 export interface DeclaredEffect {
@@ -25,6 +26,8 @@ export interface DeclaredEffect {
   readonly declaredCost: boolean;
   /** Business key, or null. */
   readonly key: string | null;
+  /** What makes another call an equal one for the replay cache, or null. */
+  readonly cache: ReplayKey | null;
   /** The group it is a member or a reversal of, or null. */
   readonly group: string | null;
   /** A reversal: exempt from the budget's verdict, and from a stop (GA-3). */
@@ -83,6 +86,7 @@ export function declareEffect(effect: Effect<unknown>, args = effect.args): Decl
     declaredCost,
     asks: effect.asks ?? null,
     key,
+    cache: cacheOf(effect, mutates),
     group: null,
     reversal: false,
     finishes: false,
@@ -92,6 +96,15 @@ export function declareEffect(effect: Effect<unknown>, args = effect.args): Decl
     perform: (call) => effect.perform(call),
     probe: probe === undefined ? null : (call) => probe.call(effect, call),
   };
+}
+
+/** B-16: only what changes nothing may be answered by an earlier call; a business key has its own way of that. */
+function cacheOf({ cache, key }: Effect<unknown>, mutates: boolean): ReplayKey | null {
+  if (cache === undefined) return null;
+  if (mutates) throw refused('cache', 'none on an effect that mutates', 'one');
+  if (key !== undefined) throw refused('cache', 'none beside a business key', 'one');
+  replayKeyText(cache, '', 0);
+  return cache;
 }
 
 function labelOf(kind: string, declared: Effect<unknown>['label']): { readonly label?: string } {

@@ -3,6 +3,7 @@
 //   T5   the announcement is durable before the call.
 //   T11  the budget is asked per attempt, right before it; a refusal is recorded once.
 import { backoffMs } from '../protocol/backoff.ts';
+import { decode } from '../protocol/canonical.ts';
 import type { EpochMs } from '../protocol/ids.ts';
 import { exhausted } from './budget-pause.ts';
 import type { Dispatch, Entry } from './dispatch.ts';
@@ -11,6 +12,8 @@ import type { JournalWriter } from './journal-writer.ts';
 import { noPayload, payloadOf } from './journal-writer.ts';
 import { never } from './never.ts';
 import type { Pass } from './pass.ts';
+import type { CacheHit } from './replay-book.ts';
+import { tellReplay } from './replay-span.ts';
 
 /** Waits out the backoff, asks the budget, announces and waits until that is durable [T5]. */
 export async function announce(
@@ -20,11 +23,13 @@ export async function announce(
   entry: Extract<Entry, { kind: 'announce' }>,
   settle: (deliver: () => void) => void,
   earlierDoubt: boolean,
-): Promise<'announced' | 'refused'> {
+): Promise<'announced' | 'settled'> {
   const { pass, site, declared } = dispatch;
   const { clock } = pass.setup.runtime;
+  const hit = entry.attempt === 1 ? await pass.replay.find(dispatch) : null;
   if (!declared.reversal && !declared.finishes && pass.stops(site, earlierDoubt)) {
     pass.scheduler.abandon();
+    pass.replay.letGo();
     return never();
   }
   const waitMs =
@@ -43,12 +48,13 @@ export async function announce(
   const until = (now + leftMs) as EpochMs;
   if (leftMs > 0) await sleepOrPark(pass, leftMs, until);
   if (pass.draining) return parked(pass, leftMs > 0 ? until : null);
-  if (!(await passesGates(dispatch, writer, key, entry.attempt, settle))) return 'refused';
+  if (!(await passesGates(dispatch, writer, key, entry.attempt, settle))) return 'settled';
   if (pass.draining) return parked(pass, null);
   await pass.tenant.look();
   if (pass.draining) return parked(pass, null);
   const bytes = Buffer.byteLength(declared.argsText);
-  if (!admitted(dispatch, writer, key, entry.readmit === true, bytes, settle)) return 'refused';
+  if (!admitted(dispatch, writer, key, entry.readmit === true, bytes, settle)) return 'settled';
+  if (hit !== null) return served(dispatch, writer, key, hit, settle);
   const { body, durable } = writer.announce(
     {
       kind: 'EffectStarted',
@@ -68,6 +74,33 @@ export async function announce(
   pass.meter.add(body, bytes);
   await durable;
   return 'announced';
+}
+
+/** B-22: an answer that was bought before is recorded as such, unbilled; its tokens count for the ceiling at once. */
+function served(
+  dispatch: Dispatch,
+  writer: JournalWriter,
+  key: string,
+  { record, turn, text }: CacheHit,
+  settle: (deliver: () => void) => void,
+): 'settled' {
+  const { pass, site, declared } = dispatch;
+  const { tokens } = record.spend;
+  pass.meter.reserve(key, { tokens, minorUnits: 0 });
+  const of = { tokens, turn, from: record.seq };
+  const label = record.label === undefined ? {} : { label: record.label };
+  settle(() => {
+    const body = writer.ride(
+      { kind: 'AnswerCached', site, key, effect: declared.kind, ...of, ...label },
+      { kind: 'text', text },
+    );
+    pass.meter.add(body);
+    pass.heard(body);
+    tellReplay(dispatch, body);
+    pass.replay.keep(dispatch, body, () => text);
+    dispatch.settle.resolve(decode(text));
+  });
+  return 'settled';
 }
 
 /** The budget's verdict right before an announcement; a refusal is recorded once and takes its place (GA-2). */

@@ -7,7 +7,7 @@
 //   T6   an announcement without outcome follows its recorded recovery; ruling 1 keeps earlier doubt.
 //   T7   what is recorded is read back and never performed again.
 import type { TurnRef } from '../ports/store.ts';
-import { decode } from '../protocol/canonical.ts';
+import { decode, encode } from '../protocol/canonical.ts';
 import { decideFailure, decideOrphan, decideProbe } from '../protocol/effect-decision.ts';
 import { businessIdempotencyKey, idempotencyKey } from '../protocol/keys.ts';
 import type { RecordOf, Site } from '../protocol/record.ts';
@@ -64,7 +64,10 @@ function readBack(dispatch: Dispatch, point: ResumePoint): void {
     case 'diverged':
       return dispatch.pass.diverged(point.divergence);
     case 'done':
-      return replayOutcome(dispatch, point.record, (output) => dispatch.settle.resolve(output));
+      return replayOutcome(dispatch, point.record, (output) => {
+        dispatch.pass.replay.keep(dispatch, point.record.body, () => encode(output));
+        dispatch.settle.resolve(output);
+      });
     case 'failed':
       return readFailure(dispatch, point);
     case 'cleared':
@@ -268,7 +271,7 @@ async function runLive(
     const key = attemptKey(dispatch.site, entry.attempt, dispatch.declared);
     if (entry.kind === 'announce') {
       if (!(await takeKey(dispatch, writer, settle))) return;
-      if ((await announce(dispatch, writer, key, entry, settle, earlierDoubt)) === 'refused')
+      if ((await announce(dispatch, writer, key, entry, settle, earlierDoubt)) === 'settled')
         return;
     }
     if (entry.kind === 'probe') {
@@ -296,6 +299,7 @@ async function runLive(
           },
         );
         pass.heard(body);
+        pass.replay.keep(dispatch, body, () => outcome.text);
         dispatch.settle.resolve(decode(outcome.text));
       });
     }

@@ -74,7 +74,8 @@ export class Labels {
 
   /** Keeps what a record says its output is. */
   heard(body: RecordBody): void {
-    if (body.kind !== 'EffectDone' || body.label === undefined) return;
+    if (body.kind !== 'EffectDone' && body.kind !== 'AnswerCached') return;
+    if (body.label === undefined) return;
     const label = parseLabel(body.label);
     if (label !== null) this.#declared.set(placeOf(body.site), label);
   }

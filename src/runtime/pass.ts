@@ -25,6 +25,7 @@ import { never } from './never.ts';
 import { notAwaited, type PassEnd, type PassSetup } from './pass-setup.ts';
 import { progressWatch } from './progress-watch.ts';
 import type { KeyUse } from './receipts.ts';
+import { ReplayBook } from './replay-book.ts';
 import type { Divergence } from './resume-point.ts';
 import { missingFrom } from './resume-point.ts';
 import { Scheduler } from './scheduler.ts';
@@ -44,6 +45,7 @@ export class Pass {
   readonly stepNames = new Set<string>();
   readonly meter = new Meter();
   readonly tenant: TenantMeter;
+  readonly replay: ReplayBook;
   /** Acts of this pass, whoever staged them first. */
   readonly staged: StagedAct[] = [];
   /** Events of this pass in order. */
@@ -89,6 +91,7 @@ export class Pass {
   constructor(setup: PassSetup) {
     this.setup = setup;
     this.tenant = new TenantMeter(setup.runtime, setup.ref);
+    this.replay = new ReplayBook(setup);
     this.#instant = setup.admittedAt;
     this.labels = new Labels(setup.agent.inputLabel);
     this.#lookedAt = setup.runtime.clock.monotonicMs();
@@ -232,6 +235,7 @@ export class Pass {
   /** A call that may not start any more: it waits for the next pass (drain rule). */
   park(wakeAt: EpochMs | null): void {
     this.#parked += 1;
+    this.replay.letGo();
     if (wakeAt !== null && (this.#wakeAt === null || wakeAt < this.#wakeAt)) this.#wakeAt = wakeAt;
     this.scheduler.kick();
   }

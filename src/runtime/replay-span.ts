@@ -29,6 +29,8 @@ function endOf(body: RecordBody): SpanEnd {
       return { outcome: 'failed', error: body.code, fields: { disposition: body.disposition } };
     case 'EffectReconciled':
       return { outcome: body.disposition };
+    case 'AnswerCached':
+      return { outcome: 'cached' };
     case 'ReceiptRead':
       return { outcome: body.outcome };
     case 'PolicyDenied':

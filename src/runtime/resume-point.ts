@@ -75,11 +75,12 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
       if (divergence !== null) return { kind: 'diverged', divergence };
       return { kind: 'denied', record };
     }
-    if (body.kind === 'ReceiptRead') {
+    if (body.kind === 'ReceiptRead' || body.kind === 'AnswerCached') {
       if (body.key !== attemptKey(slice.site, 1, declared)) {
         const divergence = comparedRead(slice.site, body, declared);
         return { kind: 'diverged', divergence };
       }
+      if (body.kind === 'AnswerCached') return { kind: 'done', record };
       read = record;
       continue;
     }
@@ -128,7 +129,9 @@ export function resumePoint(slice: Slice, declared: DeclaredEffect): ResumePoint
 
 /** What a record says was asked for. */
 export function recordedAs(body: Extract<RecordBody, { site: Site }>): Divergence['recorded'] {
-  if (body.kind === 'ActStaged') return { kind: body.effect, key: body.key, attempt: 1 };
+  if (body.kind === 'ActStaged' || body.kind === 'AnswerCached') {
+    return { kind: body.effect, key: body.key, attempt: 1 };
+  }
   if (body.kind !== 'EffectStarted') return { kind: 'a refused effect', key: body.key, attempt: 0 };
   return { kind: body.effect, key: body.key, attempt: body.attempt };
 }
@@ -140,14 +143,15 @@ export function attemptKey(site: Site, attempt: number, declared: DeclaredEffect
 
 function comparedRead(
   site: Site,
-  body: RecordOf<'ReceiptRead'>,
+  body: RecordOf<'ReceiptRead'> | RecordOf<'AnswerCached'>,
   declared: DeclaredEffect,
 ): Divergence {
+  const kind = body.kind === 'AnswerCached' ? body.effect : 'a receipt';
   return {
     site,
-    recorded: { kind: 'a receipt', key: body.key, attempt: 1 },
+    recorded: { kind, key: body.key, attempt: 1 },
     asked: { kind: declared.kind, key: attemptKey(site, 1, declared) },
-    moved: 'args',
+    moved: body.kind === 'AnswerCached' && kind !== declared.kind ? 'kind' : 'args',
     seq: body.seq,
   };
 }

@@ -370,6 +370,7 @@ async function finish(opened: Opened, verdict: Verdict): Promise<PassOutcome> {
     tellError(runtime.telemetry, reason, { ...where, detail });
   }
   await runtime.later(() => relayThread(runtime, ref));
+  if (turn.status === 'succeeded') await runtime.later(() => pass.replay.commit());
   const answer = {
     kind: 'concluded' as const,
     turn,

@@ -98,6 +98,7 @@ async function resting(
   const { runtime, ref } = opened;
   const { dueAt, position } = at;
   runtime.telemetry.emit('turn.suspended', { threadId: ref.thread, turnId: ref.turn, dueAt });
+  await runtime.later(() => opened.pass.replay.commit());
   // Looked for before the relay, whose last write then takes the owed look off: it costs no write of its own.
   await look(runtime, ref.tenant, waiting);
   await runtime.later(() => relayThread(runtime, ref, { ref, position }));

@@ -11,6 +11,7 @@ import { AgentError } from '../protocol/errors.ts';
 import type { EpochMs, SubjectId, TenantId, ThreadId, TurnId } from '../protocol/ids.ts';
 import type { Sensitivity, Trust } from '../protocol/labels.ts';
 import type { Spend } from '../protocol/record.ts';
+import type { ReplayKey } from '../protocol/replay-cache.ts';
 import type { Labelled, Sink } from './labelled.ts';
 import type {
   Forget,
@@ -90,6 +91,12 @@ export interface Effect<T> {
    * under a used key are refused; a key in doubt quarantines whoever asks for it.
    */
   readonly key?: string;
+  /**
+   * Lets an equal call of this thread at this revision be answered by its replay cache: 64 answers, 6 hours, 100 KiB
+   * (B-16 to B-19). For what does not mutate and has no business key; a hit makes no attempt and is not billed. Costs
+   * a read before the first such call of a pass and a write after the commit. Default: every call is made.
+   */
+  readonly cache?: ReplayKey;
   /** Declared cost: recorded at once and reserved in the budget (rulings 3, 17). */
   readonly cost?: Partial<Spend>;
   /**

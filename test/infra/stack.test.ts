@@ -7,13 +7,18 @@ import { Match, Template } from 'aws-cdk-lib/assertions';
 import { AwsSolutionsChecks } from 'cdk-nag';
 import { build } from 'esbuild';
 import { beforeAll, expect, test } from 'vitest';
+import { bedrockModels } from '../../infra/bedrock-models.ts';
 import { ownEnvironment } from '../../infra/own-environment.ts';
 import { profileOf } from '../../infra/profile.ts';
 import { TurnstoneStack } from '../../infra/turnstone-stack.ts';
 
 let template: Template;
 
-function stackIn(app: App, atomicTables: readonly string[] = []): TurnstoneStack {
+function stackIn(
+  app: App,
+  atomicTables: readonly string[] = [],
+  models: string = '',
+): TurnstoneStack {
   return new TurnstoneStack(app, 'Turnstone', {
     profile: profileOf('standard'),
     issuer: 'https://issuer.example.com',
@@ -22,6 +27,7 @@ function stackIn(app: App, atomicTables: readonly string[] = []): TurnstoneStack
     policy: '',
     tenantBudget: '',
     atomicTables,
+    bedrockModels: bedrockModels(models),
   });
 }
 
@@ -145,6 +151,45 @@ test('T9 atomic members write the tables that were named, and no function reads 
   expect(JSON.stringify(template.toJSON())).not.toContain('ledger-postings');
 });
 
+test('models of Bedrock are asked by the functions that run agents, on the named ARNs and no other', () => {
+  const profile = 'arn:aws:bedrock:eu-west-1:123456789012:inference-profile/eu.acme.large-v1:0';
+  const named = (app: App) => stackIn(app, [], `acme.large-v1:0,${profile}`);
+  const lending = Template.fromStack(
+    named(new App({ context: { 'aws:cdk:bundling-stacks': [] } })),
+  );
+  const policies = Object.entries(lending.findResources('AWS::IAM::Policy')) as [
+    string,
+    { Properties: { PolicyDocument: { Statement: Properties[] } } },
+  ][];
+  const grants = policies.flatMap(([name, { Properties: properties }]) =>
+    properties.PolicyDocument.Statement.filter(({ Action }) =>
+      JSON.stringify(Action).includes('bedrock:'),
+    ).map((statement) => ({ name: name.replace(/Role.*/, ''), statement })),
+  );
+  expect(grants.map(({ name }) => name).sort()).toEqual(['Api', 'Effector', 'Turn']);
+  for (const { statement } of grants) {
+    expect(statement.Action).toEqual([
+      'bedrock:InvokeModel',
+      'bedrock:InvokeModelWithResponseStream',
+    ]);
+    const [model, other] = statement.Resource as [{ 'Fn::Join': [string, unknown[]] }, string];
+    expect(model['Fn::Join'][1].at(-1)).toBe('::foundation-model/acme.large-v1:0');
+    expect(other).toBe(profile);
+  }
+  expect(JSON.stringify(template.toJSON())).not.toContain('bedrock');
+  expect(findings(() => undefined, named)).not.toContain('AwsSolutions-');
+});
+
+test.each([
+  ['*', 'the id or the ARN of a model'],
+  ['arn:aws:bedrock:eu-west-1::foundation-model/*', 'the id or the ARN of a model'],
+  ['arn:aws:s3:::bucket', 'the id or the ARN of a model'],
+  ['large', 'the id or the ARN of a model'],
+  ['eu.acme.large-v1:0', "an inference profile's ARN"],
+])('a grant on the model %s is refused before anything is made', (entry, expected) => {
+  expect(() => bedrockModels(`acme.small,${entry}`)).toThrow(`expected ${expected}`);
+});
+
 test('the key rotates, stays, and every route but the public three asks for a token', () => {
   template.hasResource('AWS::KMS::Key', {
     DeletionPolicy: 'Retain',
@@ -184,12 +229,15 @@ test('alarms watch age, lag, dead letters and errors', () => {
 });
 
 /** Findings of the AWS Solutions pack over an app. */
-function findings(change: (stack: TurnstoneStack) => void): string {
+function findings(
+  change: (stack: TurnstoneStack) => void,
+  make: (app: App) => TurnstoneStack = stackIn,
+): string {
   const app = new App({
     outdir: mkdtempSync(join(tmpdir(), 'turnstone-nag-')),
     context: { 'aws:cdk:bundling-stacks': [], '@aws-cdk/core:validationReportJson': true },
   });
-  change(stackIn(app));
+  change(make(app));
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
   const said: string[] = [];
   const { error } = console;
@@ -238,6 +286,29 @@ test('own code in a function bundle stays under 400 KB without the AWS SDK (the 
     expect(own, name).toBeLessThan(400 * 1024);
     expect(own, name).toBeGreaterThan(10 * 1024);
   }
+});
+
+test('the client of Bedrock is in no bundle that asks no model, and is loaded on first use where one does', async () => {
+  const kinds = async (entryPoints: string[]): Promise<readonly string[]> => {
+    const { metafile } = await build({
+      entryPoints,
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      target: 'node24',
+      mainFields: ['module', 'main'],
+      metafile: true,
+      write: false,
+      outdir: join(tmpdir(), 'turnstone-bedrock'),
+    });
+    const found = Object.entries(metafile.inputs)
+      .filter(([path]) => !path.includes('node_modules'))
+      .flatMap(([, { imports }]) => imports)
+      .filter(({ path }) => path.includes('client-bedrock-runtime'));
+    return found.map(({ kind }) => kind);
+  };
+  expect(await kinds(['functions/api.ts', 'functions/turn.ts', 'src/index.ts'])).toEqual([]);
+  expect(await kinds(['src/adapters/bedrock/index.ts'])).toEqual(['dynamic-import']);
 });
 
 test('the profile refuses figures that contradict each other', () => {

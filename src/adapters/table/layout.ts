@@ -18,6 +18,7 @@
 // | END  | DATA  | TH / TU:z              | s status, ag, n positions, q h chain head, pd digest, rev, sc     |
 // |      |       |                        | scope, v view, cn, ca created, ua updated                         |
 // | PART | DATA  | H(digest).<i> / p      | b bytes, n count                                                  |
+// | CACH | DATA  | TH / #m                | t turns, e entries [key, at, bytes, turn, seq] or [.., digest]    |
 // | STOP | DATA  | TH / TU:x              | by actor, r reason, sc scope, at                                  |
 // | LATE | DATA  | TH / TU:y<effect key>   | oc outcome, c code, to tokens, mu minor units, at, lo owner, sc, p |
 // | LIST | WORK  | q<tenant>.<shard> /    | tn th tu names, c condition, at                                   |
@@ -87,6 +88,11 @@ export function baseKey(thread: ThreadHash, revision: number, index: number): It
 /** The checkpoint as it stood when the snapshot of a revision was taken. */
 export function archiveKey(thread: ThreadHash, revision: number): ItemKey {
   return { table: 'DATA', pk: thread, sk: `#a${revision}` };
+}
+
+/** The replay cache of a thread. */
+export function answersKey(thread: ThreadHash): ItemKey {
+  return { table: 'DATA', pk: thread, sk: '#m' };
 }
 
 /** Key of position `index`; throws RangeError for one that six digits cannot hold. */

@@ -12,8 +12,6 @@ import type {
   Acceptance,
   AnnotateWrite,
   AppendWrite,
-  Checkpoint,
-  CheckpointSegment,
   ClaimWrite,
   ConcludeWrite,
   OutboxEntry,
@@ -49,6 +47,8 @@ import type {
 } from '../../ports/waits.ts';
 import type { EpochMs, SubjectId, TenantId } from '../../protocol/ids.ts';
 import type { VersionName } from '../../protocol/lineage.ts';
+import type { CachedAnswer } from '../../protocol/replay-cache.ts';
+import * as answers from './answer-rows.ts';
 import * as events from './event-rows.ts';
 import { GraphRows } from './graph-rows.ts';
 import * as intents from './intent-rows.ts';
@@ -102,13 +102,8 @@ export class TableStore implements TurnStore, GraphHolder {
     return reads.snapshot(this.#table, ref, base);
   }
 
-  putSnapshot(
-    ref: ThreadRef,
-    revision: number,
-    segments: readonly CheckpointSegment[],
-    archived: Checkpoint | null,
-  ) {
-    return reads.putSnapshot(this.#table, ref, revision, segments, archived);
+  putSnapshot(...[ref, from, segments, archived]: Parameters<TurnStore['putSnapshot']>) {
+    return reads.putSnapshot(this.#table, ref, from, segments, archived);
   }
 
   archived(ref: ThreadRef, revision: number) {
@@ -380,6 +375,14 @@ export class TableStore implements TurnStore, GraphHolder {
 
   lateOf(ref: TurnRef) {
     return late.lateOf(this.#table, ref);
+  }
+
+  cachedAnswers(ref: ThreadRef) {
+    return answers.cachedAnswers(this.#table, ref);
+  }
+
+  putCachedAnswers(ref: ThreadRef, entries: readonly CachedAnswer[]) {
+    return answers.putCachedAnswers(this.#table, ref, entries);
   }
 
   spentIn(tenant: TenantId, period: string) {

@@ -15,8 +15,10 @@ import type { ModelOutcome } from '../../ports/model.ts';
 import type { EffectCall, TurnContext } from '../../runtime/turn-context.ts';
 import { inLoop } from './loop.ts';
 import {
+  numbersOf,
   recordedAnswer,
   recordedParts,
+  replayIdentity,
   requestIdentity,
   revived,
   toolNames,
@@ -24,7 +26,7 @@ import {
 } from './model-record.ts';
 import { providerFailure } from './provider-failure.ts';
 
-export interface ModelEffectOptions extends ModelTreatment {
+export interface ModelEffectOptions extends Omit<ModelTreatment, 'live'> {
   /**
    * What makes a completion the one that was recorded. `request` (default): model, prompt and settings, so that
    * another wording is a divergence. `place`: where it stands in the turn and which tools it may call, so that a
@@ -48,14 +50,14 @@ export function modelEffects(
     wrapGenerate: ({ model, params }) =>
       inLoop(context, async () => {
         const asked = (call: EffectCall) => generate(model, bound(params, call), context);
-        const answer = revived(await perform(context, model, params, options, asked));
+        const answer = revived(await perform(context, model, params, options, 'whole', asked));
         return withInstant(context, answer as LanguageModelV4GenerateResult);
       }),
     wrapStream: ({ model, params }) =>
       inLoop(context, async () => {
         const asked = (call: EffectCall) =>
           stream(model, bound(params, call), context, (part) => options.live?.(part, call.attempt));
-        const parts = revived(await perform(context, model, params, options, asked));
+        const parts = revived(await perform(context, model, params, options, 'parts', asked));
         return { stream: streamOf(parts as readonly LanguageModelV4StreamPart[]) };
       }),
   };
@@ -66,6 +68,7 @@ function perform<Answer>(
   model: LanguageModelV4,
   params: LanguageModelV4CallOptions,
   { identity = 'request', live: _live, ...treatment }: ModelEffectOptions,
+  form: 'whole' | 'parts',
   ask: (call: EffectCall) => Promise<ModelOutcome<Answer>>,
 ): Promise<Answer> {
   const tools = toolNames(params);
@@ -75,8 +78,19 @@ function perform<Answer>(
       : { ...requestIdentity(`${model.provider}/${model.modelId}`, params), tools };
   const { maxOutputTokens } = params;
   const { provider, modelId } = model;
+  const request = () => replayIdentity(`${provider}/${modelId}`, params, form);
+  const sampling = numbersOf(params);
   return context.effect(
-    modelEffect({ args, provider, model: modelId, maxOutputTokens, treatment, ask }),
+    modelEffect({
+      args,
+      provider,
+      model: modelId,
+      maxOutputTokens,
+      treatment,
+      sampling,
+      request,
+      ask,
+    }),
   );
 }
 

@@ -10,6 +10,7 @@ import type {
 } from '@ai-sdk/provider';
 import type { ModelUsage } from '../../ports/model.ts';
 import { digestOf } from '../../protocol/canonical.ts';
+import type { ReplayKey } from '../../protocol/replay-cache.ts';
 
 /** Identity of a completion in its turn: nothing of it is lost but what names no answer. */
 export function requestIdentity(
@@ -18,6 +19,34 @@ export function requestIdentity(
 ): { readonly model: string; readonly request: string; readonly messages: number } {
   const { abortSignal: _signal, headers: _headers, includeRawChunks: _raw, ...asked } = params;
   return { model, request: digestOf(storable(asked)), messages: params.prompt.length };
+}
+
+/** The settings that are numbers. */
+export function numbersOf(params: LanguageModelV4CallOptions): Readonly<Record<string, number>> {
+  const numbers = Object.entries(params).filter(
+    (entry): entry is [string, number] => typeof entry[1] === 'number',
+  );
+  return Object.fromEntries(numbers);
+}
+
+/** What makes two completions equal for the replay cache; what a loop is handed has two forms (B-16). */
+export function replayIdentity(
+  model: string,
+  params: LanguageModelV4CallOptions,
+  form: 'whole' | 'parts',
+): Omit<ReplayKey, 'sample'> {
+  const { abortSignal: _signal, headers: _headers, includeRawChunks: _raw, ...asked } = params;
+  const { prompt, tools, toolChoice, providerOptions, ...sampling } = asked;
+  return {
+    model,
+    messages: digestOf(storable(prompt)),
+    tools: digestOf(storable({ tools, toolChoice })),
+    sampling: {
+      ...(storable(sampling) as object),
+      form,
+      options: digestOf(storable({ providerOptions })),
+    },
+  };
 }
 
 /** Tools a completion may call, by name. */
