@@ -49,7 +49,7 @@ test('T10 an answer is bound to the call, given once, in time, and never by the 
   ]);
 });
 
-test('B-54 an event that came closes a wait for people [T10]', () => {
+test('an event that came closes a wait for people [T10]', () => {
   const standing = { until, digest: 'd', requester: 'ann', fourEyes: false } as const;
   const offered = { decision: 'approved', digest: 'd', actor: 'bob', now: 1 } as const;
   expect(admitAnswer({ ...standing, answer: { decision: 'event' } }, offered)).toEqual({
