@@ -95,8 +95,6 @@ export function stepEvidence(bodies: Iterable<RecordBody>): readonly StepEvidenc
       case 'EffectReconciled':
         if (body.disposition === 'did_not_happen') sendsOf(body.site)?.clear();
         break;
-      default:
-        break;
     }
   }
   return [...steps].map(([step, { completed, failed, compensated, discounted, sends }]) => {

@@ -18,6 +18,10 @@ test('DO-1 a doubt says where, which key a person answers, what, how and since w
   ]);
   const both = doubts(started(), inDoubt, second, failed({ key: 'k2', disposition: 'in_doubt' }));
   expect(both).toMatchObject([{ key: 'k2', doubt: 'inconclusive', since: 20 }]);
+  const open = failed({ key: 'k2', disposition: 'in_doubt' });
+  expect(
+    doubts(started(), inDoubt, second, open, started({ key: 'k3', attempt: 3 })),
+  ).toMatchObject([{ key: 'k3', doubt: 'announced', since: 20 }]);
 });
 
 test('DO-1 a doubt about a read is told only when it is asked for', () => {

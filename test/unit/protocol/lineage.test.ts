@@ -62,6 +62,8 @@ test('ME-13 an old version of the forgotten id counts, gone or not; a namesake v
   const gone = item('b', [version(2)], { gone: [version(1, 'a1')] });
   expect(cascading([a, gone], 'a')).toEqual([removed('a', version(2))]);
   expect(cascading([other], 'a')).toEqual([]);
+  const unlisted = item('a', [version(1)], { current: 2 });
+  expect(cascading([unlisted], 'a')).toEqual([removed('a', version(1))]);
 });
 
 const keys = ['a', 'b', 'c', 'd', 'e'];

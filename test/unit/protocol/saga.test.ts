@@ -45,6 +45,7 @@ test('SA-4 evidence lists steps in the order they started, with how each ended [
   expect(evidence(begun(), ended('failed'), ended('ok'))).toStrictEqual([
     { ...nothing, completed: true },
   ]);
+  expect(evidence(begun(), ended('ok'), begun())).toStrictEqual([{ ...nothing, completed: true }]);
   expect(evidence(begun(), undone('ok'))).toStrictEqual([{ ...nothing, compensated: true }]);
   expect(evidence(begun(), undone('failed'))).toStrictEqual([nothing]);
 });
@@ -111,6 +112,9 @@ test('E121 SA-3 decision 2: members and reversals of an aborted group are no evi
   expect(evidence(begun(), opened(), member, failed(), settled('aborted'))).toStrictEqual([
     nothing,
   ]);
+  expect(evidence(begun(), opened(), member, settled('aborted'), settled('aborted'))).toStrictEqual(
+    [{ ...nothing, discounted: true }],
+  );
   expect(evidence(begun(), opened(), settled('aborted'))).toStrictEqual([nothing]);
 });
 
@@ -127,6 +131,9 @@ test('GR-10 groups are told apart by step and name; a name used again starts emp
       inH,
       settled('aborted', 'h'),
     ),
+  ).toStrictEqual([{ ...nothing, mutated: true }]);
+  expect(
+    evidence(begun(), opened('undefined'), started(), settled('aborted', 'undefined')),
   ).toStrictEqual([{ ...nothing, mutated: true }]);
   const elsewhere = started({ site: site(0, 'ship'), key: 'k3', group: 'g' });
   expect(
@@ -277,6 +284,9 @@ test('T8 whatever the evidence: nothing past a pivot, a refusal or twice; only d
 test('GR-8 a group whose last settlement is quarantined is stuck; another group, step or phase hides nothing [T9]', () => {
   const stuck = (...facts: readonly RecordFacts[]) => stuckGroup(journalOf(...facts));
   expect(stuck()).toBeNull();
+  expect(
+    stuck({ kind: 'RunConcluded', outcome: 'quarantined', chainHead: 'h' }, settled('committed')),
+  ).toBeNull();
   expect(stuck(opened(), settled('committed'), settled('aborted', 'h'))).toBeNull();
   expect(stuck(settled('quarantined'))).toMatchObject({ name: 'g', outcome: 'quarantined' });
   expect(stuck(settled('quarantined'), settled('committed'))).toBeNull();
