@@ -38,7 +38,10 @@ export async function dynamoStore(
   url: string,
   onRequest?: OnRequest,
   plan?: SdkFaultPlan,
-  options: { readonly oneAtATime?: boolean } = {},
+  options: {
+    readonly oneAtATime?: boolean;
+    readonly meter?: (client: DynamoDBClient) => void;
+  } = {},
 ): Promise<TurnStore & GraphHolder> {
   const client = new DynamoDBClient({
     endpoint: url,
@@ -55,6 +58,7 @@ export async function dynamoStore(
   };
   await createTables(client, tables);
   if (plan !== undefined) injectSdkFaults(client, plan);
+  options.meter?.(client);
   if (options.oneAtATime === true) serialise(client);
   return openDynamoStore({
     client,

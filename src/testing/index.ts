@@ -1,4 +1,6 @@
 // The test kit: `import { World, exploreCrashes } from 'turnstone/testing'`.
+export type { CapacityMeter, ImageBefore, MeteredCall, RequestCost } from './capacity-meter.ts';
+export { itemSize, meterCapacity, requestCost } from './capacity-meter.ts';
 export type { ExploredEnd, Scenario, Stage } from './crash-explorer.ts';
 export { exploreCrashes, faultKinds } from './crash-explorer.ts';
 export type {

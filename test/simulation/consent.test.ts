@@ -266,7 +266,7 @@ onEachStore(
   },
 );
 
-test('T57 K-59 a doubt that the capability swallows is a doubt all the same [T6]', async () => {
+test('T57 T130 K-59 a doubt that the capability swallows is a doubt all the same, its receipt listed [T6]', async () => {
   const world = new DeskWorld();
   world.broken = true;
   const honest = world.write('cancel', orderInput);
@@ -285,6 +285,9 @@ test('T57 K-59 a doubt that the capability swallows is a doubt all the same [T6]
   await talk.doubts({ confirm: { interactionId: id, value: true } });
   await talk.doubts({ confirm: { interactionId: id, value: true } });
   expect(world.count('cancel')).toBe(1);
+  const { runtime } = talk.restart();
+  const receipts = await listReceipts(runtime, talk.ref().tenant, { thread: null, status: null });
+  expect(receipts).toMatchObject([{ kind: 'cancel', status: 'uncertain', turnId: 't2' }]);
 });
 
 onEachStore(
