@@ -53,7 +53,6 @@ export function afterFailure(
       // A read changes nothing (E188); a transaction that rejects has written nothing (GR-13).
       return 'take_back';
     case 'reversible':
-      return externalised(failure) ? 'quarantine' : 'take_back';
     case 'deferred':
       return pastFrontier(facts) || externalised(failure) ? 'quarantine' : 'take_back';
   }

@@ -157,20 +157,23 @@ export const limits = Object.freeze({
   approvalsPage: 100,
 } as const);
 
-function holds(condition: boolean, relation: string): void {
-  if (!condition) throw new Error(`limits: ${relation}`);
+/** Throws naming the first relation that limits do not keep. */
+export function checkLimits(of: Readonly<Record<keyof typeof limits, number>>): void {
+  const relations: readonly (readonly [holds: boolean, relation: string])[] = [
+    [of.partBytes + kib < of.itemBytes, 'a part with its key fits an item'],
+    [of.batchBytes + 64 * kib < of.itemBytes, 'a position with its key fits an item'],
+    [of.leaseMs >= of.leaseMinMs, 'the default lease is legal'],
+    [of.effectTimeoutMs <= of.turnTimeoutMs, 'an effect may use its whole timeout in a turn'],
+    [of.payloadBytesMax >= of.effectAnswerBytes, 'every legal answer can be stored'],
+    [
+      of.replayEntriesMax * of.replayEntryBytes < of.replayCacheBytes,
+      'a full replay cache of digests fits its bytes',
+    ],
+    [of.retryInitialMs <= of.retryMaxMs, 'the first wait is at most the longest'],
+  ];
+  for (const [holds, relation] of relations) {
+    if (!holds) throw new Error(`limits: ${relation}`);
+  }
 }
 
-holds(limits.partBytes + kib < limits.itemBytes, 'a part with its key fits an item');
-holds(limits.batchBytes + 64 * kib < limits.itemBytes, 'a position with its key fits an item');
-holds(limits.leaseMs >= limits.leaseMinMs, 'the default lease is legal');
-holds(
-  limits.effectTimeoutMs <= limits.turnTimeoutMs,
-  'an effect may use its whole timeout in a turn',
-);
-holds(limits.payloadBytesMax >= limits.effectAnswerBytes, 'every legal answer can be stored');
-holds(
-  limits.replayEntriesMax * limits.replayEntryBytes < limits.replayCacheBytes,
-  'a full replay cache of digests fits its bytes',
-);
-holds(limits.retryInitialMs <= limits.retryMaxMs, 'the first wait is at most the longest');
+checkLimits(limits);

@@ -166,7 +166,7 @@ export function encodeBody(body: RecordBody): string {
   if (place !== undefined) out.p = place;
   for (const [name, short, kind] of recordMembers[body.kind]) {
     const value = facts[name];
-    if (kind === 'site') writeSite(out, body.kind, value);
+    if (kind === 'site') writeSite(out, value);
     else if (kind === 'spend') writeSpend(out, short, value);
     else if (kind === 'optionalSpend') {
       if (value !== undefined) writeSpend(out, short, value);
@@ -181,7 +181,9 @@ export function encodeBody(body: RecordBody): string {
 /** Reads a stored body; throws `record_skew` naming the member for anything this version does not know. */
 export function decodeBody(text: string): RecordBody {
   const raw: unknown = JSON.parse(text);
-  if (typeof raw !== 'object' || raw === null) throw skew('body', 'an object', typeof raw);
+  if (typeof raw !== 'object' || raw === null) {
+    throw skew('body', 'an object', raw === null ? 'null' : typeof raw);
+  }
   const source = new Map(Object.entries(raw));
   const version = take(source, 'v');
   if (version !== recordVersion) throw newer('v', String(recordVersion), String(version));
@@ -224,6 +226,7 @@ function readMember(source: Map<string, unknown>, short: string, kind: Kind): un
       if (!Number.isSafeInteger(value)) throw skew(short, 'an integer', typeof value);
       return value;
     case 'flag':
+      if (value !== undefined && value !== 1) throw skew(short, '1 or nothing', String(value));
       return value === 1;
     case 'spend':
       return readSpend(short, value);
@@ -232,12 +235,11 @@ function readMember(source: Map<string, unknown>, short: string, kind: Kind): un
   }
 }
 
-function writeSite(out: Record<string, unknown>, kind: RecordKind, value: unknown): void {
+function writeSite(out: Record<string, unknown>, value: unknown): void {
   const site = value as Site;
   if (site.step !== '') out.s = site.step;
   if (site.phase !== 'forward') out.ph = site.phase;
   if (site.ordinal !== 0) out.o = site.ordinal;
-  if (kind === 'EffectStarted') return;
 }
 
 function readSite(source: Map<string, unknown>): Site {
@@ -246,7 +248,9 @@ function readSite(source: Map<string, unknown>): Site {
   const ordinal = take(source, 'o') ?? 0;
   if (typeof step !== 'string') throw skew('s', 'text', typeof step);
   if (phase !== 'forward' && phase !== 'compensating') throw skew('ph', 'a phase', String(phase));
-  if (typeof ordinal !== 'number') throw skew('o', 'an integer', typeof ordinal);
+  if (typeof ordinal !== 'number' || !Number.isSafeInteger(ordinal)) {
+    throw skew('o', 'an integer', typeof ordinal);
+  }
   return { step, phase, ordinal };
 }
 

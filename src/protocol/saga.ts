@@ -4,7 +4,7 @@
 //   SA-3, decision 2  members and reversals of an aborted group are no evidence.
 //   Decision 3  an unfinished pivot counts as passed only when its mutation landed.
 import { siteKey } from './doubt.ts';
-import type { RecordBody } from './record.ts';
+import type { RecordBody, Site } from './record.ts';
 
 export type Compensation = 'compensatable' | 'pivot' | 'unnecessary' | 'undeclared';
 
@@ -46,6 +46,9 @@ export function stepEvidence(bodies: Iterable<RecordBody>): readonly StepEvidenc
     steps.set(name, made);
     return made;
   };
+  // Only forward mutations were ever announced here, so endings of reads and undos find nothing.
+  const sendsOf = (site: Site): Set<string> | undefined =>
+    steps.get(site.step)?.sends.get(siteKey(site));
   for (const body of bodies) {
     switch (body.kind) {
       case 'StepStarted':
@@ -83,22 +86,14 @@ export function stepEvidence(bodies: Iterable<RecordBody>): readonly StepEvidenc
       }
       case 'EffectDone':
         // A call that a probe had cleared was sent again under its own key, and landed.
-        stepOf(body.site.step).sends.get(siteKey(body.site))?.add(body.key);
+        sendsOf(body.site)?.add(body.key);
         break;
       case 'EffectFailed':
-        if (body.disposition !== 'did_not_happen' && body.site.phase === 'forward') {
-          stepOf(body.site.step).sends.get(siteKey(body.site))?.add(body.key);
-        }
-        if (body.disposition === 'did_not_happen' && body.site.phase === 'forward') {
-          stepOf(body.site.step).sends.get(siteKey(body.site))?.delete(body.key);
-        }
+        if (body.disposition === 'did_not_happen') sendsOf(body.site)?.delete(body.key);
+        else sendsOf(body.site)?.add(body.key);
         break;
       case 'EffectReconciled':
-        if (body.disposition === 'did_not_happen' && body.site.phase === 'forward') {
-          stepOf(body.site.step).sends.get(siteKey(body.site))?.clear();
-        }
-        break;
-      default:
+        if (body.disposition === 'did_not_happen') sendsOf(body.site)?.clear();
         break;
     }
   }

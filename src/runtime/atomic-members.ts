@@ -141,7 +141,7 @@ async function write(
     // Members before this one are counted with it: their announcements come together or not at all (BU-2).
     if (!admitted(dispatch, writer, key, readmits[index] === true, bytes, settle, index)) return;
   }
-  await mayAct(first, writer, attemptKey(first.site, 1, first.declared));
+  await mayAct(first, writer, attemptKey(first.site, 1, first.declared), 'nothing');
   const records = dispatches.flatMap(({ site, declared }) => recordsOf(site, declared));
   const outcome = await writer.together(records, entriesOf(batch));
   if (outcome.kind === 'done') {

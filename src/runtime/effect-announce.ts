@@ -155,18 +155,18 @@ function parked(pass: Pass, wakeAt: EpochMs | null): Promise<never> {
 }
 
 /**
- * T4: an owner frozen past its lease does not act on its acknowledged announcement. It says so of a send that is the
- * first under its key; over an orphan it says nothing, because the send before it is not its to speak of (ruling 1).
+ * T4: an owner frozen past its lease does not act. It says so of what this pass announced; over an orphan it says
+ * nothing, because the send before it is not its to speak of (ruling 1), and of an atomic member there is nothing yet.
  */
 export async function mayAct(
   dispatch: Dispatch,
   writer: JournalWriter,
   key: string,
-  entry: Entry,
+  own: 'announced' | 'nothing',
 ): Promise<void> {
   const { pass, declared, site } = dispatch;
   if (pass.setup.runtime.clock.monotonicMs() < pass.leaseUntilMonotonicMs) return;
-  if (entry.kind !== 'announce') {
+  if (own === 'nothing') {
     pass.stop({ kind: 'ended', end: { kind: 'displaced' } });
     return never();
   }

@@ -281,7 +281,7 @@ async function runLive(
       entry = next;
       continue;
     }
-    await mayAct(dispatch, writer, key, entry);
+    await mayAct(dispatch, writer, key, entry.kind === 'announce' ? 'announced' : 'nothing');
     const outcome = await attemptOnce(dispatch, key, entry.attempt);
     const resend = entry.kind === 'perform' && entry.resend;
     if (pass.abort.signal.aborted) return keepLate(pass, key, outcome, resend);

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { AuditedRecord } from '../../../src/protocol/audit.ts';
-import { findingsOf } from '../../../src/protocol/audit.ts';
+import { findingsOf, notAudited } from '../../../src/protocol/audit.ts';
 import { genesisHash, recordHash } from '../../../src/protocol/chain.ts';
 import type { RecordBody, RecordFacts } from '../../../src/protocol/record.ts';
 import { encodeBody } from '../../../src/protocol/record-codec.ts';
@@ -102,5 +102,37 @@ test('E313 a conclusion that claims another head, and a record after a seal, are
   };
   expect(findingsOf([...whole, { body: note, prevHash: '' }])).toEqual([
     { finding: 'after_seal', seq: 3 },
+  ]);
+});
+
+test('E313 a seal that is the first record counts, and groups are told apart by step, phase and name [T13]', () => {
+  expect(names(journal([], 'succeeded'))).toEqual([]);
+  const late = journal([], 'succeeded');
+  const body: RecordBody = { ...started, seq: 2, at: 5, epoch: 1, payload: { kind: 'none' } };
+  expect(names([...late, { body, prevHash: '' }])).toEqual(['effect_undecided', 'after_seal']);
+  const others: readonly RecordFacts[] = [
+    { kind: 'GroupSettled', step: 'ship', name: 'checkout', outcome: 'committed' },
+    { kind: 'GroupSettled', step: 'pay', name: 'returns', outcome: 'committed' },
+    { ...settled, kind: 'GroupSettled', phase: 'compensating' } as RecordFacts,
+  ];
+  for (const other of others) {
+    expect(names(journal([opened, other], 'succeeded'))).toEqual(['group_unsettled']);
+  }
+  const undo: RecordFacts = {
+    kind: 'GroupOpened',
+    step: 'pay',
+    phase: 'compensating',
+    name: 'checkout',
+  };
+  expect(findingsOf(journal([undo, started, done], 'cancelled'))).toEqual([
+    { finding: 'group_unsettled', step: 'pay', phase: 'compensating', name: 'checkout' },
+  ]);
+});
+
+test('T13 what is not audited is said in words', () => {
+  expect(notAudited).toEqual([
+    'signatures',
+    'transparency log',
+    'an earlier checkpoint of the auditor',
   ]);
 });

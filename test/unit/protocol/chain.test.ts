@@ -27,7 +27,10 @@ test('record hashes are frozen by vectors [T13]', () => {
   );
 });
 
-test('an untouched chain verifies against its head [T13]', () => {
+test('an untouched chain verifies, against its head or alone, and empty [T13]', () => {
+  expect(verifyChain(links)).toEqual({ ok: true, ...head });
+  expect(verifyChain([])).toEqual({ ok: true, seq: 0, hash: genesisHash });
+  expect(verifyChain(links, { seq: 2, hash: links[1]?.hash ?? '' })).toEqual({ ok: true, ...head });
   expect(verifyChain(links, head)).toEqual({ ok: true, ...head });
 });
 
@@ -42,7 +45,8 @@ test('a flipped byte, a dropped, swapped or spliced record is named [T13]', () =
     ok: false,
     firstBad: 2,
   });
-  expect(verifyChain([a, c, d])).toMatchObject({ ok: false, firstBad: 2 });
+  expect(verifyChain([a, c, d])).toEqual({ ok: false, firstBad: 2, reason: 'gap' });
+  expect(verifyChain([a, { ...b, seq: 3 }])).toEqual({ ok: false, firstBad: 2, reason: 'gap' });
   expect(verifyChain([a, c, b, d])).toMatchObject({ ok: false, firstBad: 2 });
   const other = chainOf(['a', 'x'])[1] as ChainLink;
   expect(verifyChain([a, b, { ...other, seq: 3 }, d])).toMatchObject({

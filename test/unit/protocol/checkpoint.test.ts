@@ -2,6 +2,8 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { StateChange } from '../../../src/protocol/checkpoint.ts';
 import {
+  applyChange,
+  changesText,
   compactChanges,
   emptyState,
   foldShares,
@@ -104,4 +106,61 @@ test('what a turn writes is short and folds to the same, whatever was there [T1]
       expect(short.filter(({ op }) => op === 'add')).toHaveLength(adds.size);
     }),
   );
+});
+
+test('T1 set replaces, delete removes, append and add begin at nothing; the state before is untouched [T1]', () => {
+  const before = foldState(emptyState, 't', [{ op: 'set', key: 'a', value: 1 }]);
+  expect(foldState(before, 't', [])).toBe(before);
+  const after = foldState(before, 't', [
+    { op: 'set', key: 'a', value: { x: 2 } },
+    { op: 'set', key: 'b', value: 3 },
+    { op: 'delete', key: 'b' },
+    { op: 'append', key: 'list', value: 4 },
+    { op: 'add', key: 'n', by: -5 },
+  ]);
+  expect(valuesOf(after)).toStrictEqual({ a: { x: 2 }, list: [4], n: -5 });
+  expect(valuesOf(before)).toEqual({ a: 1 });
+  expect(valueAt(after, 'b')).toBeUndefined();
+  expect([...(after.get('a') ?? [])]).toHaveLength(1);
+});
+
+test.each([
+  [{ op: 'append', key: 'a', value: 1 }, 'text', 'a list', 'string'],
+  [{ op: 'append', key: 'a', value: 1 }, { length: 1 }, 'a list', 'object'],
+  [{ op: 'add', key: 'a', by: 1 }, [1], 'a number', 'object'],
+] as const)(
+  'a mixed use %j of %j names the key, what was expected and what stands',
+  (change, value, expected, got) => {
+    let refusal: unknown;
+    try {
+      applyChange('a', value, change);
+    } catch (error) {
+      refusal = error;
+    }
+    expect(refusal).toMatchObject({
+      code: 'invalid_request',
+      message: `state "a": expected ${expected}, got ${got}`,
+      retry: 'never',
+      details: { field: 'a', expected, got },
+    });
+  },
+);
+
+test('one change of a value, before it is staged', () => {
+  expect(applyChange('a', 'x', { op: 'set', key: 'a', value: 2 })).toBe(2);
+  expect(applyChange('a', 'x', { op: 'delete', key: 'a' })).toBeUndefined();
+  expect(applyChange('a', [1], { op: 'append', key: 'a', value: 2 })).toEqual([1, 2]);
+  expect(applyChange('a', 1, { op: 'add', key: 'a', by: 2 })).toBe(3);
+});
+
+test('shares number their changes by place, so that they fold back in order whoever comes first', () => {
+  let state = foldState(emptyState, 's2', [{ op: 'append', key: 'list', value: 1 }]);
+  state = foldState(state, 's1', [{ op: 'append', key: 'list', value: 2 }]);
+  state = foldState(state, 's2', [{ op: 'append', key: 'list', value: 3 }]);
+  const shares = sharesOf(state);
+  expect([...shares.keys()]).toEqual(['s2', 's1']);
+  expect(shares.get('s2')?.map(({ order }) => order)).toEqual([0, 2]);
+  const reversed = new Map([...shares].reverse());
+  expect(valuesOf(foldShares(reversed))).toEqual({ list: [1, 2, 3] });
+  expect(changesText([{ op: 'add', key: 'n', by: 1 }])).toBe('[{"by":1,"key":"n","op":"add"}]');
 });

@@ -46,6 +46,22 @@ test('B-59 every conclusion has one reason or none', () => {
   ]);
 });
 
+test('B-59 a refused reason is told with the whole vocabulary', () => {
+  let refusal: unknown;
+  try {
+    errorReason(7);
+  } catch (error) {
+    refusal = error;
+  }
+  expect(refusal).toMatchObject({
+    code: 'invalid_request',
+    message:
+      'reason: expected activation_error, activation_timeout, budget_exceeded, orphaned_result, hitl_timeout, intent_dead_letter, got 7',
+    retry: 'never',
+    details: { field: 'reason' },
+  });
+});
+
 const facts: ExpiryFacts = { action: { pay: 1 }, escalation: 0, deadline: '2026-01-01' };
 
 test('T109 an escalation is bounded: at the bound it is a denial, and the same facts decide the same', () => {
@@ -83,4 +99,45 @@ test('T110 T122 a policy that throws, or decides nothing known, drops as a polic
     return { kind: 'escalate' };
   };
   expect(decideExpiry(meddles, facts, 1)).toMatchObject({ kind: 'drop', code: 'policy_error' });
+});
+
+test('B-50 a policy sees the facts, frozen, and what it decides is followed as it is', () => {
+  let seen: unknown;
+  const looks = (given: ExpiryFacts): ExpiryDecision => {
+    seen = given;
+    return { kind: 'deny' };
+  };
+  expect(decideExpiry(looks, facts, 0)).toEqual({ kind: 'deny' });
+  expect(decideExpiry(looks, { ...facts, escalation: 9 }, 1)).toEqual({ kind: 'deny' });
+  expect(seen).toEqual({ ...facts, escalation: 9 });
+  expect(Object.isFrozen(seen)).toBe(true);
+  const later: ExpiryDecision = { kind: 'escalate', expiresInMs: 5 };
+  expect(decideExpiry(() => later, facts, 1)).toEqual(later);
+  expect(decideExpiry(() => ({ kind: 'drop' }), { ...facts, escalation: 9 }, 1)).toEqual({
+    kind: 'drop',
+    code: 'approval_expired',
+    detail: '',
+  });
+});
+
+test.each([
+  [{ kind: 'approve' }, 'approve'],
+  [{}, 'undefined'],
+  [undefined, 'undefined'],
+  [null, 'undefined'],
+  ['deny', 'undefined'],
+])('T110 a policy that answers %j is told what was expected and what came', (answer, got) => {
+  const policy = (() => answer) as unknown as () => ExpiryDecision;
+  expect(decideExpiry(policy, { ...facts, escalation: 9 }, 1)).toEqual({
+    kind: 'drop',
+    code: 'policy_error',
+    detail: `expected deny, escalate or drop, got ${got}`,
+  });
+});
+
+test('T110 what a policy throws is told, an error or not', () => {
+  const throws = (): never => {
+    throw 'no rota';
+  };
+  expect(decideExpiry(throws, facts, 1)).toMatchObject({ kind: 'drop', detail: 'no rota' });
 });

@@ -59,6 +59,8 @@ const table: readonly (readonly [
   ['reversible', 'refused by a gate', gate, {}, 'take_back'],
   ['reversible', 'in doubt', doubt, {}, 'quarantine'],
   ['reversible', 'landed badly', garbled, {}, 'quarantine'],
+  ['reversible', 'refused past the frontier', refused, { written: true }, 'quarantine'],
+  ['atomic', 'in doubt', doubt, { sent: 1 }, 'take_back'],
   ['atomic', 'refused', refused, {}, 'take_back'],
   ['deferred', 'refused first', refused, { deferred: 2 }, 'take_back'],
   ['deferred', 'refused by a gate first', gate, { deferred: 2 }, 'take_back'],

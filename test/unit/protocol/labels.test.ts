@@ -104,3 +104,26 @@ test('ME-11 T11 a wrapper around what must be trusted is refused like the value 
     body: { to: 'ann', sum: 1 },
   });
 });
+
+test("ME-3 what nobody declared is untrusted and internal; a constant is anybody's", () => {
+  expect(undeclared('mail')).toEqual({
+    trust: 'untrusted',
+    sensitivity: 'internal',
+    sources: ['mail'],
+  });
+  expect(constant).toEqual({ trust: 'trusted', sensitivity: 'public', sources: [] });
+  expect(joinLabels([])).toEqual(constant);
+  expect(sensitivities).toEqual(['public', 'internal', 'confidential', 'restricted']);
+  expect(labelText({ trust: 'trusted', sensitivity: 'public', sources: ['a b', 'c'] })).toBe(
+    'trusted public a%20b c',
+  );
+});
+
+test('fifty sources are all named; the fifty-first makes the rest one word', () => {
+  const sources = (count: number) =>
+    joinLabels(Array.from({ length: count }, (_, n) => undeclared(`s${n}`))).sources;
+  expect(sources(50)).not.toContain('more');
+  expect(sources(50)).toHaveLength(50);
+  const names = Array.from({ length: 51 }, (_, n) => `s${n}`).sort();
+  expect(sources(51)).toEqual([...names.slice(0, 49), 'more']);
+});

@@ -43,6 +43,47 @@ test('the text of a ceiling is read whole or refused by the name of its setting 
   expect(() => parseTenantBudget('CEILING', 'day,tokens=1,tokens=2')).toThrow('tokens once');
 });
 
+test.each([
+  ['week,tokens=1', 'one of day, month first', 'week'],
+  ['', 'one of day, month first', ''],
+  ['day', 'at least one ceiling after the period', 'day'],
+  ['day,cents=1', 'tokens=<integer> or minorUnits=<integer>', 'cents=1'],
+  ['day,xtokens=1', 'tokens=<integer> or minorUnits=<integer>', 'xtokens=1'],
+  ['day,tokens=1x', 'tokens=<integer> or minorUnits=<integer>', 'tokens=1x'],
+  [
+    'day,tokens=1234567890123456',
+    'tokens=<integer> or minorUnits=<integer>',
+    'tokens=1234567890123456',
+  ],
+  ['day,', 'tokens=<integer> or minorUnits=<integer>', ''],
+  ['day,minorUnits=0', 'minorUnits of at least 1', 'minorUnits=0'],
+  ['day,tokens=1,tokens=2', 'tokens once', 'tokens=2'],
+])('the text %j of a ceiling is refused with what was expected [T11]', (text, expected, got) => {
+  let refusal: unknown;
+  try {
+    parseTenantBudget('CEILING', text);
+  } catch (error) {
+    refusal = error;
+  }
+  expect(refusal).toMatchObject({
+    code: 'invalid_request',
+    message: `CEILING: expected ${expected}, got "${got}"`,
+    retry: 'never',
+    details: { field: 'CEILING', expected, got },
+  });
+});
+
+test('a ceiling has up to fifteen digits, from 1 [T11]', () => {
+  expect(parseTenantBudget('CEILING', 'day,minorUnits=1')).toEqual({
+    period: 'day',
+    minorUnits: 1,
+  });
+  expect(parseTenantBudget('CEILING', 'day,tokens=999999999999999')).toEqual({
+    period: 'day',
+    tokens: 999_999_999_999_999,
+  });
+});
+
 test('the local server takes a ceiling from its environment [T11]', () => {
   expect(readSettings({}).tenantBudget).toBeUndefined();
   expect(readSettings({ TURNSTONE_TENANT_BUDGET: 'day,tokens=5' }).tenantBudget).toEqual({
